@@ -1,0 +1,2 @@
+//! Checks any MCP client for bounded questions.
+fn main() {}
