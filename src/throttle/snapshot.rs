@@ -1,0 +1,97 @@
+//! What a throttle counts, as plain values to show or to serialise.
+
+use serde::Serialize;
+
+use crate::{
+    limits::ServerName,
+    window::{FixedWindow, Moment},
+};
+
+/// Every window and counter of a throttle at one instant.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct Snapshot {
+    /// The servers that asked, by name.
+    pub servers: Vec<ServerSnapshot>,
+    /// Questions refused because the table of servers was full.
+    pub saturated: u64,
+}
+
+/// One configured server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct ServerSnapshot {
+    /// Its name in the settings.
+    pub server: ServerName,
+    /// Its sampling.
+    pub sampling: KindSnapshot,
+    /// Its elicitation.
+    pub elicitation: KindSnapshot,
+    /// Its running sessions that have asked, by number.
+    pub sessions: Vec<SessionSnapshot>,
+}
+
+/// One kind of question of one server.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct KindSnapshot {
+    /// The server's window.
+    pub window: WindowSnapshot,
+    /// Admitted since the row was made.
+    pub admitted: u64,
+    /// Refused by the server's limit since the row was made.
+    pub refused_by_server_limit: u64,
+    /// Refused by a session's limit since the row was made.
+    pub refused_by_session_limit: u64,
+}
+
+/// One running session.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct SessionSnapshot {
+    /// Its number within the throttle.
+    pub session: u64,
+    /// Its window for sampling.
+    pub sampling: WindowSnapshot,
+    /// Its window for elicitation.
+    pub elicitation: WindowSnapshot,
+}
+
+/// One window.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct WindowSnapshot {
+    /// Admitted in the open window.
+    pub used: u32,
+    /// The limit; absent if it is off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u32>,
+    /// How many more fit; absent if there is no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remaining: Option<u32>,
+    /// Milliseconds until the window ends; absent if none is open.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub time_left_ms: Option<u64>,
+    /// Refused since the last window opened.
+    pub refused: u64,
+}
+
+impl WindowSnapshot {
+    pub(super) fn new(window: &FixedWindow, limit: Option<u32>, refused: u64, at: Moment) -> Self {
+        let used = window.used(at);
+        Self {
+            used,
+            limit,
+            remaining: limit.map(|limit| limit.saturating_sub(used)),
+            time_left_ms: window
+                .ends(at)
+                .map(|ends| u64::try_from(at.until(ends).as_millis()).unwrap_or(u64::MAX)),
+            refused,
+        }
+    }
+}
