@@ -1,0 +1,178 @@
+//! A stream of frames through the relay's judge, and what came out on both sides.
+
+#![expect(
+    unreachable_pub,
+    reason = "a module shared by test binaries is no public face"
+)]
+
+pub mod readers;
+
+use std::{io, sync::Arc};
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use mcp_question_throttle::{
+    clock,
+    limits::{Limit, ProtoSettings, ServerName},
+    relay::{Frames, Judge, LONGEST_FRAME, Lines, Outlet, Reply},
+    throttle::Throttle,
+};
+use serde_json::Value;
+
+/// What left the relay, and what it counted.
+#[derive(Debug, Default)]
+pub struct Relayed {
+    pub to_client: Vec<u8>,
+    pub to_server: Vec<u8>,
+    pub admitted: u64,
+    pub refused: u64,
+    pub unreadable: u64,
+}
+
+impl Outlet for Relayed {
+    fn pass(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.to_client.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn refuse(&mut self, reply: Reply) -> io::Result<()> {
+        reply.write(&mut self.to_server);
+        self.to_server.push(b'\n');
+        Ok(())
+    }
+}
+
+impl Relayed {
+    pub fn client_lines(&self) -> Vec<Value> {
+        parse_lines(&self.to_client)
+    }
+
+    pub fn replies(&self) -> Vec<Value> {
+        parse_lines(&self.to_server)
+    }
+}
+
+fn parse_lines(bytes: &[u8]) -> Vec<Value> {
+    bytes
+        .split_inclusive(|byte| *byte == b'\n')
+        .map(|line| serde_json::from_slice(line).unwrap())
+        .collect()
+}
+
+/// So much room that nothing is refused, while everything is counted.
+pub fn roomy() -> ProtoSettings {
+    let most = Limit::new(1_000_000).unwrap();
+    ProtoSettings::default()
+        .with_sampling_per_minute(most)
+        .with_sampling_session_per_minute(most)
+        .with_elicitation_per_minute(most)
+}
+
+pub fn relay(stream: &[u8]) -> Relayed {
+    relay_with(roomy(), stream)
+}
+
+pub fn relay_with(settings: ProtoSettings, stream: &[u8]) -> Relayed {
+    short_frames(settings, stream, LONGEST_FRAME)
+}
+
+/// With another bound on what is read as a whole.
+pub fn short_frames(settings: ProtoSettings, stream: &[u8], longest: usize) -> Relayed {
+    let mut peer = Peer::new(settings);
+    peer.stream(stream, longest);
+    peer.end()
+}
+
+/// A client and a server that take turns.
+pub fn session(settings: ProtoSettings, talk: impl FnOnce(&mut Peer)) -> Relayed {
+    let mut peer = Peer::new(settings);
+    talk(&mut peer);
+    peer.end()
+}
+
+pub struct Peer {
+    lines: Lines,
+    out: Relayed,
+}
+
+impl Peer {
+    fn new(settings: ProtoSettings) -> Self {
+        let throttle = Arc::new(Throttle::new(settings, clock::now()));
+        let session = throttle.session(ServerName::new("github").unwrap());
+        Self {
+            lines: Lines::new(Judge::new(session)),
+            out: Relayed::default(),
+        }
+    }
+
+    /// The client sends a message.
+    pub fn client(&self, message: &str) {
+        self.lines.judge().polls().note(message.as_bytes());
+    }
+
+    /// The server sends a message.
+    pub fn server(&mut self, message: &Value) {
+        self.stream(format!("{message}\n").as_bytes(), LONGEST_FRAME);
+    }
+
+    fn stream(&mut self, mut stream: &[u8], longest: usize) {
+        let mut frames = Frames::new(longest);
+        loop {
+            let read = frames.read_from(&mut io::Read::take(&mut stream, 700));
+            let ended = read.unwrap() == 0;
+            while let Some(piece) = frames.next_piece() {
+                self.lines
+                    .piece(piece, clock::now(), &mut self.out)
+                    .unwrap();
+            }
+            if ended {
+                break;
+            }
+        }
+        if let Some(piece) = frames.rest() {
+            self.lines
+                .piece(piece, clock::now(), &mut self.out)
+                .unwrap();
+        }
+    }
+
+    fn end(self) -> Relayed {
+        let mut out = self.out;
+        let judge = self.lines.judge();
+        out.unreadable = judge.unreadable();
+        for server in judge.session().throttle().snapshot(clock::now()).servers {
+            for kind in [server.sampling, server.elicitation] {
+                out.admitted += kind.admitted;
+                out.refused += kind.refused_by_server_limit + kind.refused_by_session_limit;
+            }
+        }
+        out
+    }
+}
+
+/// A frame of `tests/data/frames.jsonl`, as a hostile server could write it.
+pub struct Corpus {
+    pub name: String,
+    pub frame: Vec<u8>,
+    /// `must`, `must not` or `may`.
+    pub counted: String,
+}
+
+impl Corpus {
+    pub fn load() -> Vec<Self> {
+        let frames = include_str!("../data/frames.jsonl");
+        let cases: Vec<_> = frames
+            .lines()
+            .map(|line| {
+                let case: Value = serde_json::from_str(line).unwrap();
+                let text = |key: &str| case[key].as_str().unwrap().to_owned();
+                Self {
+                    name: text("name"),
+                    frame: BASE64_STANDARD.decode(text("base64")).unwrap(),
+                    counted: text("counted"),
+                }
+            })
+            .collect();
+        assert!(cases.len() >= 30, "the corpus is there");
+        cases
+    }
+}
