@@ -2,14 +2,11 @@
 
 mod relay;
 
-use mcp_question_throttle::{
-    limits::{Limit, ProtoSettings},
-    question::{QuestionKind, QuestionMethods},
-};
+use mcp_question_throttle::limits::{Limit, ProtoSettings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::relay::{Corpus, Relayed, relay, relay_with};
+use crate::relay::{Corpus, Relayed, relay, relay_with, vendor};
 
 /// One question of each kind a minute.
 fn one() -> ProtoSettings {
@@ -17,11 +14,7 @@ fn one() -> ProtoSettings {
     ProtoSettings::default()
         .with_sampling_per_minute(one)
         .with_elicitation_per_minute(one)
-        .with_questions(
-            QuestionMethods::new()
-                .with("openai/form", QuestionKind::Elicitation)
-                .unwrap(),
-        )
+        .with_questions(vendor())
 }
 
 /// Uses up both limits, and leaves nothing behind.
@@ -327,39 +320,48 @@ fn a_line_beyond_the_bound_is_sent_on_in_parts_or_cut_where_a_question_is_found(
     assert_eq!(relayed.to_client, next.as_bytes());
 }
 
-/// Frames that are nearly questions, of pieces that matter.
-fn odd_frames() -> impl Strategy<Value = Vec<u8>> {
-    let piece = prop::sample::select(vec![
-        &b"{"[..], b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\r\n", b" ", b"\0", b"\xff", b"\xef\xbb\xbf",
-        b"\"method\":", b"\"m\\u0065thod\" :", b"\"METHOD\":", b"\"elicitation/create\"", b"\"elicitation\\/create\"",
-        b"\"elicitation/\xffcreate\"", b"\"sampling/createMessage\"", b"\"ping\"", b"\"id\":1", b"\"id\":null",
-        b"\"params\":", b"\"result\":", b"\"error\":", b"\"code\":-32042", b"\"code\":-3.2042e4", b"\"inputRequests\":",
-        b"{\"a\":{\"method\":\"elicitation/create\"}}", b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\"}",
-        b"{\"id\":1,\"method\":\"ping\"}", b"NaN", b"-Infinity", b"1", b"\"x\"", b"\"\\ud800\"", b"null", b"'", b"/* \" */",
-    ]);
-    prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
+/// What frames are made of, apart from questions.
+const INNOCENT: &[&[u8]] = &[
+    b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\r\n", b" ", b"\0", b"\xff", b"\xef\xbb\xbf",
+    b"\"method\":", b"\"m\\u0065thod\" :", b"\"METHOD\":", b"\"ping\"", b"\"id\":1", b"\"id\":null",
+    b"\"params\":", b"\"result\":", b"\"error\":", b"\"code\":-32603", b"{\"id\":1,\"method\":\"ping\"}",
+    b"NaN", b"-Infinity", b"1", b"\"x\"", b"\"\\ud800\"", b"null", b"'", b"/* \" */", b"\"see elicitation/create\"",
+];
+
+/// What makes questions of them.
+const ASKING: &[&[u8]] = &[
+    b"\"elicitation/create\"", b"\"elicitation\\/create\"", b"\"elicitation/\xffcreate\"",
+    b"\"sampling/createMessage\"", b"\"code\":-32042", b"\"code\":-3.2042e4", b"\"inputRequests\":",
+    b"{\"a\":{\"method\":\"elicitation/create\"}}",
+    b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\"}",
+];
+
+fn stream_of(pieces: Vec<&'static [u8]>) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(prop::sample::select(pieces), 0..24).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(2000))]
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::with_cases(2000)
+    })]
 
     /// The second promise: nothing that a reader takes for a question leaves uncounted.
     #[test]
-    fn no_reader_sees_a_question_that_was_not_counted(stream in odd_frames()) {
+    fn no_reader_sees_a_question_that_was_not_counted(
+        stream in stream_of([INNOCENT, ASKING, ASKING].concat())
+    ) {
         let relayed = relay(&stream);
         let seen = relay::readers::questions_seen(&relayed.to_client);
         prop_assert!(
-            seen <= relayed.admitted as usize,
+            seen as u64 <= relayed.admitted,
             "{seen} seen, {} counted: {}", relayed.admitted, stream.escape_ascii()
         );
     }
 
-    /// The first promise: without a question in it, a stream leaves byte for byte.
+    /// The first promise: what is not a question leaves byte for byte.
     #[test]
-    fn what_is_not_a_question_leaves_as_it_came(stream in odd_frames()) {
-        let text = stream.escape_ascii().to_string();
-        let innocent = ["create", "inputRequests", "-3"].iter().all(|word| !text.contains(word));
-        prop_assume!(innocent);
+    fn what_is_not_a_question_leaves_as_it_came(stream in stream_of(INNOCENT.to_vec())) {
         prop_assert_eq!(relay(&stream).to_client, stream);
     }
 

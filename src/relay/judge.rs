@@ -137,6 +137,10 @@ impl Judge {
     ) -> io::Result<Fate> {
         let segments = || text.split_inclusive(|byte| *byte == b'\r');
         let inhabited = |segment: &&[u8]| !segment.trim_ascii().is_empty();
+        if segments().filter(inhabited).count() == 0 {
+            out.pass(text)?;
+            return Ok(Fate::Passed);
+        }
         let asks = |segment: &[u8]| read(segment, counting).is_ok_and(|value| !asks_nothing(&value));
         if let Ok(value) = read(text, counting) {
             // White space inside one value, unless a segment of it would be a question itself.

@@ -42,6 +42,8 @@ mod position;
 mod refused;
 mod search;
 mod text;
+#[cfg(unix)]
+pub mod wrap;
 
 pub use self::{
     frame::{Frames, LONGEST_FRAME, Piece},

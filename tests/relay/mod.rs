@@ -13,6 +13,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use mcp_question_throttle::{
     clock,
     limits::{Limit, ProtoSettings, ServerName},
+    question::{QuestionKind, QuestionMethods},
     relay::{Frames, Judge, LONGEST_FRAME, Lines, Outlet, Reply},
     throttle::Throttle,
 };
@@ -65,6 +66,14 @@ pub fn roomy() -> ProtoSettings {
         .with_sampling_per_minute(most)
         .with_sampling_session_per_minute(most)
         .with_elicitation_per_minute(most)
+        .with_questions(vendor())
+}
+
+/// One vendor method.
+pub fn vendor() -> QuestionMethods {
+    QuestionMethods::new()
+        .with("openai/form", QuestionKind::Elicitation)
+        .unwrap()
 }
 
 pub fn relay(stream: &[u8]) -> Relayed {
