@@ -2,6 +2,8 @@
 pub mod limits;
 pub mod question;
 pub mod refusal;
+#[cfg(feature = "file")]
+pub mod settings;
 mod sync;
 pub mod throttle;
 pub mod window;
