@@ -20,7 +20,7 @@ use self::{
     row::{Denied, Obstacle, Row, Window},
 };
 pub use self::{
-    seen::{Entry, Unseen},
+    seen::{Entry, TaskInput, TaskUse},
     snapshot::{KindSnapshot, ServerSnapshot, SessionSnapshot, Snapshot, WindowSnapshot},
 };
 use crate::{
@@ -417,41 +417,42 @@ impl Session {
         seat.refuse_if_full(at, kind, &Ask::one(kind, method))
     }
 
-    /// Admits those of a task's `entries` that were not seen before, all or none, and remembers
-    /// them. Entries that were seen are free.
+    /// Looks at a task's entries: charges for those that were not seen before, all or none, and
+    /// remembers them. Entries that were seen are free.
     ///
     /// # Errors
     ///
-    /// The [`Refusal`]; nothing is charged or remembered then.
-    pub fn admit_unseen<'e>(
+    /// The [`Refusal`]; nothing is charged, remembered or taken then.
+    pub fn admit_task<'e>(
         &self,
         now: Instant,
         task: &str,
         entries: &'e [Entry],
-    ) -> Result<Unseen<'e>, Refusal> {
+        task_use: TaskUse,
+    ) -> Result<TaskInput<'e>, Refusal> {
         let at = self.throttle.epoch.moment(now);
-        if entries.is_empty() {
-            return Ok(Unseen::none());
-        }
-        let asked = entries.iter().fold(Ask::new(), |ask, entry| {
-            ask.and(entry.kind, &entry.method, 1)
-        });
-        let seat = self.seat(at, &asked)?;
+        let seat = self.seat(at, &Entry::ask(entries))?;
         // Held over the decision, so that two polls of one task cannot both find an entry new.
         let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
-        let unseen = seen.unseen(task, entries);
-        let ask = unseen.iter().fold(Ask::new(), |ask, entry| {
-            ask.and(entry.kind, &entry.method, 1)
-        });
-        let admission = if ask.total() == 0 {
-            Admission { questions: 0 }
-        } else {
-            seat.admit(at, &ask)?
-        };
-        seen.remember(task, &unseen);
-        Ok(Unseen {
-            admission,
-            entries: unseen,
+        let sorted = seen.sort(task, entries);
+        let ask = Entry::ask(sorted.fresh.iter().copied());
+        if ask.total() > 0 {
+            // The admission of what is taken is made below, of what is charged here or was before.
+            drop(seat.admit(at, &ask)?);
+        }
+        let taken = task_use == TaskUse::Take;
+        seen.remember(task, &sorted, taken);
+        let mut entries = Vec::new();
+        if taken {
+            entries.extend(sorted.fresh);
+            entries.extend(sorted.waiting);
+        }
+        Ok(TaskInput {
+            charged: ask,
+            admission: Admission {
+                questions: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+            },
+            entries,
         })
     }
 

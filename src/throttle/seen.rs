@@ -2,10 +2,10 @@
 
 use std::{
     collections::{HashMap, HashSet, hash_map::RandomState},
-    hash::{BuildHasher, Hash},
+    hash::{BuildHasher, Hash, Hasher},
 };
 
-use super::Admission;
+use super::{Admission, Ask};
 use crate::question::{Method, QuestionKind};
 
 /// Remembered entries of one task.
@@ -26,23 +26,35 @@ pub struct Entry {
     pub content: Vec<u8>,
 }
 
-/// The entries that were new, and the admission that was charged for them.
-#[derive(Debug)]
-#[must_use = "the new entries are charged"]
-pub struct Unseen<'e> {
-    /// Covers each of the new entries.
-    pub admission: Admission,
-    /// The new entries, in the order given.
-    pub entries: Vec<&'e Entry>,
+impl Entry {
+    /// What these entries ask.
+    pub(crate) fn ask<'e>(entries: impl IntoIterator<Item = &'e Self>) -> Ask<'e> {
+        entries.into_iter().fold(Ask::new(), |ask, entry| {
+            ask.and(entry.kind, &entry.method, 1)
+        })
+    }
 }
 
-impl Unseen<'_> {
-    pub(super) const fn none() -> Self {
-        Self {
-            admission: Admission { questions: 0 },
-            entries: Vec::new(),
-        }
-    }
+/// What a look at a task's entries came to.
+#[derive(Debug)]
+#[must_use = "new entries are charged"]
+pub struct TaskInput<'e> {
+    /// What was new, and is charged now.
+    pub charged: Ask<'e>,
+    /// The entries to show, each once: empty unless they were taken.
+    pub entries: Vec<&'e Entry>,
+    /// Covers the entries to show.
+    pub admission: Admission,
+}
+
+/// What to do with entries besides charging for the new ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TaskUse {
+    /// Nothing: the caller sees them and may show them.
+    Charge,
+    /// Take those that nobody has taken yet, to show them. An entry is taken once, whoever polls
+    /// the task and however often, so that one charge never opens two prompts.
+    Take,
 }
 
 /// The memory of a server's tasks: keyed hashes, so that it is small and a server cannot aim at
@@ -50,36 +62,60 @@ impl Unseen<'_> {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     hasher: RandomState,
-    tasks: HashMap<u64, HashSet<u64>>,
+    /// By task and entry: whether it was taken.
+    tasks: HashMap<u64, HashMap<u64, bool>>,
     entries: usize,
 }
 
+/// Entries sorted by what is known of them, each once.
+#[derive(Debug, Default)]
+pub(super) struct Sorted<'e> {
+    /// Never seen, or forgotten.
+    pub(super) fresh: Vec<&'e Entry>,
+    /// Charged before, and taken by nobody.
+    pub(super) waiting: Vec<&'e Entry>,
+}
+
 impl Seen {
-    /// Those of `entries` that are not remembered, each once.
-    pub(super) fn unseen<'e>(&self, task: &str, entries: &'e [Entry]) -> Vec<&'e Entry> {
+    pub(super) fn sort<'e>(&self, task: &str, entries: &'e [Entry]) -> Sorted<'e> {
         let known = self.tasks.get(&self.hasher.hash_one(task));
-        let mut fresh = HashSet::new();
-        entries
-            .iter()
-            .filter(|entry| {
-                let hash = self.hash(entry);
-                known.is_none_or(|known| !known.contains(&hash)) && fresh.insert(hash)
-            })
-            .collect()
+        let mut met = HashSet::new();
+        let mut sorted = Sorted::default();
+        for entry in entries {
+            let hash = self.hash(entry);
+            if !met.insert(hash) {
+                continue;
+            }
+            match known.and_then(|known| known.get(&hash)) {
+                None => sorted.fresh.push(entry),
+                Some(false) => sorted.waiting.push(entry),
+                Some(true) => {}
+            }
+        }
+        sorted
     }
 
     /// Remembers entries, as far as there is room. What is not remembered is charged again when
     /// it comes again, so a full memory can never be used to ask for free.
-    pub(super) fn remember(&mut self, task: &str, entries: &[&Entry]) {
-        if entries.is_empty() || self.entries >= PER_SERVER {
+    pub(super) fn remember(&mut self, task: &str, sorted: &Sorted<'_>, taken: bool) {
+        let hash_all = |entries: &[&Entry]| -> Vec<u64> {
+            entries.iter().map(|entry| self.hash(entry)).collect()
+        };
+        let (fresh, waiting) = (hash_all(&sorted.fresh), hash_all(&sorted.waiting));
+        let task = self.hasher.hash_one(task);
+        if taken && let Some(known) = self.tasks.get_mut(&task) {
+            known.extend(waiting.into_iter().map(|hash| (hash, true)));
+        }
+        if fresh.is_empty() || self.entries >= PER_SERVER {
             return;
         }
-        let hashes: Vec<_> = entries.iter().map(|entry| self.hash(entry)).collect();
-        let known = self.tasks.entry(self.hasher.hash_one(task)).or_default();
-        for hash in hashes {
-            if known.len() < PER_TASK && self.entries < PER_SERVER && known.insert(hash) {
-                self.entries += 1;
+        let known = self.tasks.entry(task).or_default();
+        for hash in fresh {
+            if known.len() >= PER_TASK || self.entries >= PER_SERVER {
+                return;
             }
+            known.insert(hash, taken);
+            self.entries += 1;
         }
     }
 
@@ -94,7 +130,7 @@ impl Seen {
         let mut state = self.hasher.build_hasher();
         entry.key.hash(&mut state);
         entry.content.hash(&mut state);
-        std::hash::Hasher::finish(&state)
+        state.finish()
     }
 }
 
@@ -111,16 +147,34 @@ mod tests {
         }
     }
 
+    fn charge(seen: &mut Seen, task: &str, entries: &[Entry]) -> usize {
+        let sorted = seen.sort(task, entries);
+        seen.remember(task, &sorted, false);
+        sorted.fresh.len()
+    }
+
     #[test]
     fn another_question_under_an_old_key_is_new() {
         let mut seen = Seen::default();
         let first = [entry("a", "name?"), entry("b", "age?")];
-        seen.remember("t", &seen.unseen("t", &first));
-        assert!(seen.unseen("t", &first).is_empty());
-        assert_eq!(seen.unseen("t", &[entry("a", "password?")]).len(), 1);
-        assert_eq!(seen.unseen("other", &first).len(), 2);
+        assert_eq!(charge(&mut seen, "t", &first), 2);
+        assert_eq!(charge(&mut seen, "t", &first), 0);
+        assert_eq!(charge(&mut seen, "t", &[entry("a", "password?")]), 1);
+        assert_eq!(charge(&mut seen, "other", &first), 2);
         seen.forget("t");
-        assert_eq!(seen.unseen("t", &first).len(), 2);
+        assert_eq!(charge(&mut seen, "t", &first), 2);
+    }
+
+    #[test]
+    fn an_entry_is_taken_once() {
+        let mut seen = Seen::default();
+        let first = [entry("a", "name?"), entry("a", "name?")];
+        assert_eq!(charge(&mut seen, "t", &first), 1);
+        let sorted = seen.sort("t", &first);
+        assert_eq!((sorted.fresh.len(), sorted.waiting.len()), (0, 1));
+        seen.remember("t", &sorted, true);
+        let sorted = seen.sort("t", &first);
+        assert_eq!((sorted.fresh.len(), sorted.waiting.len()), (0, 0));
     }
 
     #[test]
@@ -128,13 +182,12 @@ mod tests {
         let mut seen = Seen::default();
         let many: Vec<_> = (0..2000).map(|i| entry(&i.to_string(), "q")).collect();
         for task in 0..20 {
-            let task = task.to_string();
-            seen.remember(&task, &seen.unseen(&task, &many));
+            charge(&mut seen, &task.to_string(), &many);
         }
         assert_eq!(seen.entries, PER_SERVER);
-        assert_eq!(seen.unseen("0", &many).len(), 2000 - PER_TASK);
+        assert_eq!(seen.sort("0", &many).fresh.len(), 2000 - PER_TASK);
         assert_eq!(
-            seen.unseen("19", &many).len(),
+            seen.sort("19", &many).fresh.len(),
             2000,
             "what found no room is charged each time"
         );

@@ -1,0 +1,86 @@
+//! What a call through a throttled session can end with, beside its result.
+
+use std::fmt;
+
+use rmcp::{model::InputRequiredResult, service::ServiceError};
+
+use crate::refusal::Refusal;
+
+/// Why a call has no result.
+///
+/// A refusal of the throttle is a variant of its own: it is known by this type, never by an
+/// error's `data`, which a server can copy.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum CallError {
+    /// The throttle refused what the server asked in this call. Nothing of the question was
+    /// shown, and nothing more was sent to the server.
+    Refused(Refused),
+    /// What rmcp reports: the server's error, a handler's, the transport's.
+    Service(ServiceError),
+}
+
+/// A refusal, with the round it refused.
+#[derive(Debug)]
+pub struct Refused {
+    refusal: Refusal,
+    round: Option<Box<InputRequiredResult>>,
+}
+
+impl Refused {
+    pub(crate) const fn new(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            round: None,
+        }
+    }
+
+    pub(crate) fn round(refusal: Refusal, round: InputRequiredResult) -> Self {
+        Self {
+            refusal,
+            round: Some(Box::new(round)),
+        }
+    }
+
+    /// The refusal.
+    #[must_use]
+    pub const fn refusal(&self) -> &Refusal {
+        &self.refusal
+    }
+
+    /// The round that was refused. It can be answered later, or the call made anew.
+    #[must_use]
+    pub fn into_round(self) -> Option<InputRequiredResult> {
+        self.round.map(|round| *round)
+    }
+}
+
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> Self {
+        Self::Refused(refused)
+    }
+}
+
+impl From<ServiceError> for CallError {
+    fn from(error: ServiceError) -> Self {
+        Self::Service(error)
+    }
+}
+
+impl fmt::Display for CallError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(refused) => refused.refusal.fmt(f),
+            Self::Service(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for CallError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Refused(refused) => Some(&refused.refusal),
+            Self::Service(error) => error.source(),
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! The pool: one throttle for all the servers of a client.
+
+use std::sync::Arc;
+
+use crate::{
+    clock,
+    limits::{Invalid, ServerName, Settings},
+    service::Throttled,
+    throttle::{Snapshot, Throttle},
+    verdict::{Reporter, Verdict},
+};
+
+/// Owns the windows of every configured server, and wraps the services that connect to them.
+///
+/// Keep it for as long as the client runs: a server that is connected anew through the same pool
+/// meets the windows it left (D2). A clone shares everything with its original.
+///
+/// ```
+/// use mcp_question_throttle::{Pool, limits::{ProtoSettings, Settings}};
+///
+/// let pool = Pool::new(Settings::new(ProtoSettings::default()));
+/// let service = pool.wrap("github", ())?; // `()` is rmcp's handler that answers nothing
+/// // let running = service.serve(transport).await?;
+/// # drop(service);
+/// # Ok::<(), mcp_question_throttle::limits::Invalid>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Pool {
+    throttle: Arc<Throttle>,
+    reporter: Reporter,
+}
+
+impl Pool {
+    /// A pool with these settings, and nothing counted yet.
+    #[must_use]
+    pub fn new(settings: impl Into<Settings>) -> Self {
+        Self::with_throttle(Arc::new(Throttle::new(settings, clock::now())))
+    }
+
+    /// A pool on a throttle that was made elsewhere, with another capacity for instance.
+    #[must_use]
+    pub fn with_throttle(throttle: Arc<Throttle>) -> Self {
+        Self {
+            throttle,
+            reporter: Reporter::default(),
+        }
+    }
+
+    /// Calls `observer` with every verdict on the servers that are wrapped from now on; see
+    /// [`Throttled::with_observer`].
+    #[must_use]
+    pub fn with_observer(
+        mut self,
+        observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.reporter = Reporter::new(observer);
+        self
+    }
+
+    /// Wraps the service of a new session with the server configured as `server`. The name is
+    /// the key of its budget: take it from the settings, never from what the server says about
+    /// itself. With many tenants, make the tenant part of it.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `server` is no [`ServerName`].
+    pub fn wrap<S>(&self, server: &str, service: S) -> Result<Throttled<S>, Invalid> {
+        let session = self.throttle.session(ServerName::new(server)?);
+        Ok(Throttled::in_session(
+            service,
+            session,
+            self.reporter.clone(),
+        ))
+    }
+
+    /// Changes the settings while everything runs (D11): counts stay, and the new limits hold
+    /// from the next question.
+    pub fn update(&self, settings: &Settings) {
+        self.throttle.update(settings);
+    }
+
+    /// Every window and counter, now.
+    #[must_use]
+    pub fn snapshot(&self) -> Snapshot {
+        self.throttle.snapshot(clock::now())
+    }
+
+    /// The throttle behind the pool.
+    #[must_use]
+    pub const fn throttle(&self) -> &Arc<Throttle> {
+        &self.throttle
+    }
+}

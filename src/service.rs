@@ -1,0 +1,287 @@
+//! The wrapper around an rmcp client service: the one answer dispatch, and the permit it takes.
+
+mod cleared;
+mod permit;
+mod round;
+mod task;
+
+use std::{borrow::Cow, fmt, sync::Arc};
+
+use rmcp::{
+    model::{
+        ClientConfig, ClientResult, ErrorData, ProtocolVersion, ServerNotification, ServerRequest,
+    },
+    service::{NotificationContext, RequestContext, RoleClient, Service},
+};
+
+use self::cleared::{Cleared, Sorted};
+pub use self::{
+    cleared::Question,
+    permit::{GRACE, Permit},
+    round::RoundAnswer,
+};
+pub(crate) use self::{permit::Unanswered, task::Answered};
+use crate::{
+    clock,
+    limits::{ProtoSettings, ServerName},
+    question::{BadMethod, Method, QuestionKind, QuestionMethods},
+    refusal::Refusal,
+    throttle::{Admission, Ask, Session, Throttle},
+    verdict::{Door, Reporter, Verdict},
+};
+
+/// The name of a server that is outside of any pool.
+const ALONE: &str = "server";
+
+/// An rmcp client service whose server may ask only so often.
+///
+/// It is a [`Service`] itself, so `serve` it in place of the service it wraps. Questions (by
+/// method name: sampling, elicitation, vendor questions, well-formed or not, with or without an
+/// id) are admitted or refused before the wrapped service sees them; everything else passes
+/// through untouched.
+///
+/// Make one with [`Pool::wrap`](crate::Pool::wrap), so that a reconnect meets the same windows.
+/// Wrapping the same service twice charges every question twice.
+///
+/// # What reaches the handler
+///
+/// Only an admitted question does. A [`Permit`] cannot be made by hand:
+///
+/// ```compile_fail,E0451
+/// # use mcp_question_throttle::service::{Permit, Question, Throttled};
+/// # use rmcp::service::{RoleClient, Service};
+/// fn forge<S: Service<RoleClient>>(throttled: &Throttled<S>, question: Question) -> Permit<'_, S> {
+///     Permit { throttled, question }
+/// }
+/// ```
+///
+/// ```
+/// # use mcp_question_throttle::{refusal::Refusal, service::{Permit, Question, Throttled}};
+/// # use rmcp::service::{RoleClient, Service};
+/// fn ask<S: Service<RoleClient>>(
+///     throttled: &Throttled<S>,
+///     question: Question,
+/// ) -> Result<Permit<'_, S>, Refusal> {
+///     throttled.admit(question)
+/// }
+/// ```
+///
+/// And it answers once:
+///
+/// ```compile_fail,E0382
+/// # use mcp_question_throttle::service::Permit;
+/// # use rmcp::service::{RequestContext, RoleClient, Service};
+/// async fn twice<S: Service<RoleClient>>(permit: Permit<'_, S>, context: RequestContext<RoleClient>) {
+///     let _ = permit.answer(context.clone()).await;
+///     let _ = permit.answer(context).await;
+/// }
+/// ```
+///
+/// ```
+/// # use mcp_question_throttle::service::Permit;
+/// # use rmcp::service::{RequestContext, RoleClient, Service};
+/// async fn once<S: Service<RoleClient>>(permit: Permit<'_, S>, context: RequestContext<RoleClient>) {
+///     let _ = permit.answer(context).await;
+/// }
+/// ```
+pub struct Throttled<S> {
+    guarded: Guarded<S>,
+    session: Arc<Session>,
+    /// Vendor methods of the embedder, beside those of the settings.
+    questions: QuestionMethods,
+    reporter: Reporter,
+}
+
+impl<S> Throttled<S> {
+    /// Wraps a service outside of any pool: the server's window is this wrapper's own, and ends
+    /// with it. A client that reconnects keeps a [`Pool`](crate::Pool) instead.
+    #[must_use]
+    pub fn new(service: S, settings: ProtoSettings) -> Self {
+        let throttle = Arc::new(Throttle::new(settings, clock::now()));
+        let name = ServerName::new(ALONE).unwrap_or_else(|_| unreachable!("a valid name"));
+        Self::in_session(service, throttle.session(name), Reporter::default())
+    }
+
+    pub(crate) fn in_session(service: S, session: Session, reporter: Reporter) -> Self {
+        Self {
+            guarded: Guarded(service),
+            session: Arc::new(session),
+            questions: QuestionMethods::new(),
+            reporter,
+        }
+    }
+
+    /// Calls `observer` with every verdict, outside of every lock, so that a client can tell its
+    /// user that a server was held back. Keep it quick: the question waits for it. A panic in it
+    /// changes no verdict.
+    #[must_use]
+    pub fn with_observer(
+        mut self,
+        observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.reporter = Reporter::new(observer);
+        self
+    }
+
+    /// Counts a vendor method as a question, beside those of the settings.
+    ///
+    /// # Errors
+    ///
+    /// [`BadMethod`] for a name that cannot be one.
+    pub fn with_question_method(
+        mut self,
+        method: impl Into<Arc<str>>,
+        kind: QuestionKind,
+    ) -> Result<Self, BadMethod> {
+        self.questions = self.questions.with(method, kind)?;
+        Ok(self)
+    }
+
+    /// The wrapped service.
+    #[must_use]
+    pub const fn get_ref(&self) -> &S {
+        &self.guarded.0
+    }
+
+    /// The wrapped service, unwrapped. The session ends; the server's windows go on in the pool.
+    #[must_use]
+    pub fn into_inner(self) -> S {
+        self.guarded.0
+    }
+
+    /// This session in the throttle.
+    #[must_use]
+    pub const fn session(&self) -> &Arc<Session> {
+        &self.session
+    }
+
+    /// Takes `request` for a question, if it is one.
+    ///
+    /// # Errors
+    ///
+    /// Gives the request back if it is none.
+    #[expect(
+        clippy::result_large_err,
+        reason = "the request itself is what comes back"
+    )]
+    pub fn question(&self, request: ServerRequest) -> Result<Question, ServerRequest> {
+        let settings = self.session.settings();
+        match cleared::sort(request, &[&settings.questions, &self.questions]) {
+            Sorted::Question(question) => Ok(question),
+            Sorted::Other(other) => Err(other.into_message()),
+        }
+    }
+
+    /// Admits a question of the server, or refuses it before anybody sees it. Charged when admitted, and never
+    /// refunded (D3).
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`]; nothing is charged then (D4).
+    pub fn admit(&self, question: Question) -> Result<Permit<'_, S>, Refusal> {
+        let admission = self.admit_question(&question, Door::Host)?;
+        Ok(Permit::new(self, question, admission, Door::Host))
+    }
+
+    /// Charges a question that reaches a person or a model on another way than through this
+    /// service, as MCP Apps' view-to-host messages do.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`]; nothing is charged then (D4).
+    pub fn admit_kind(&self, kind: QuestionKind) -> Result<Admission, Refusal> {
+        let method = Method::from(kind);
+        self.admit_all(&Ask::one(kind, &method), Door::Host)
+    }
+
+    fn admit_question<M>(&self, question: &Question<M>, door: Door) -> Result<Admission, Refusal> {
+        self.admit_all(&Ask::one(question.kind, &question.method), door)
+    }
+
+    /// Decides on all of `ask`, and tells.
+    pub(crate) fn admit_all(&self, ask: &Ask<'_>, door: Door) -> Result<Admission, Refusal> {
+        let verdict = self.session.admit(clock::now(), ask);
+        self.report(door, ask, verdict.as_ref().err());
+        verdict
+    }
+
+    pub(crate) fn report(&self, door: Door, ask: &Ask<'_>, refusal: Option<&Refusal>) {
+        self.reporter.report(&self.session, door, ask, refusal);
+    }
+
+    fn sort<M: crate::wire::Message>(&self, message: M) -> Sorted<M> {
+        let settings = self.session.settings();
+        cleared::sort(message, &[&settings.questions, &self.questions])
+    }
+}
+
+impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        match self.sort(request) {
+            Sorted::Question(question) => {
+                let door = Door::ServerRequest;
+                let admission = self.admit_question(&question, door)?;
+                Permit::new(self, question, admission, door)
+                    .answer(context)
+                    .await
+            }
+            Sorted::Other(other) => self.guarded.request(other, context).await,
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        match self.admit_notification(notification) {
+            Some(cleared) => self.guarded.notification(cleared, context).await,
+            // There is no id to answer to, and an error would only be logged by rmcp.
+            None => Ok(()),
+        }
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        self.guarded.0.get_info()
+    }
+
+    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
+        self.guarded.0.supported_protocol_versions()
+    }
+}
+
+impl<S> fmt::Debug for Throttled<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Throttled")
+            .field("session", &self.session)
+            .field("questions", &self.questions)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The wrapped service. A server's message reaches it here and nowhere else, and only cleared.
+struct Guarded<S>(S);
+
+impl<S: Service<RoleClient>> Guarded<S> {
+    async fn request(
+        &self,
+        request: Cleared<ServerRequest>,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        self.0.handle_request(request.into_message(), context).await
+    }
+
+    async fn notification(
+        &self,
+        notification: Cleared<ServerNotification>,
+        context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        self.0
+            .handle_notification(notification.into_message(), context)
+            .await
+    }
+}

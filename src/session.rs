@@ -1,0 +1,355 @@
+//! A client session that answers everything a call can ask through the throttle: rounds, tasks,
+//! and the URL elicitations of an error.
+
+mod call;
+mod subscription;
+
+use std::time::Duration;
+
+use rmcp::{
+    RoleClient,
+    model::{
+        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
+        CompleteRequestParams, CompleteResult, ErrorData, GetPromptRequestParams,
+        GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
+        Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
+        ResourceTemplate, SubscriptionFilter, TaskPayload, Tool, UpdateTaskParams,
+    },
+    service::{Peer, RunningService, Service, ServiceError},
+};
+
+use self::call::Call;
+pub use self::subscription::ThrottledSubscription;
+use crate::{
+    call_error::{CallError, Refused},
+    question::{Method, QuestionKind},
+    refusal::{Cause, Refusal},
+    service::{Answered, Throttled},
+    throttle::Ask,
+    verdict::Door,
+    wire,
+};
+
+/// How often a task is polled if its server does not say.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// A server cannot make itself be polled more often than this.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// A running client service whose calls are throttled at every door.
+///
+/// It has rmcp's method names and arguments. What differs from calling rmcp's own
+/// [`RunningService`] around the same [`Throttled`] service:
+///
+/// - A round is admitted whole before any handler runs (D7). rmcp's own driver asks entry by
+///   entry, so a round over the limit is cut in the middle, after some prompts have opened.
+/// - Rounds are bounded by `proto.askRounds` (D8), and their handlers' tokens fire when the call
+///   ends.
+/// - Tasks are followed, and the questions in them and in errors `-32042` are counted. rmcp's own
+///   calls hand them to the caller uncounted.
+///
+/// Calls on the [`peer`](Self::peer) go around all of that.
+#[derive(Debug)]
+pub struct ClientSession<S: Service<RoleClient>> {
+    running: RunningService<RoleClient, Throttled<S>>,
+}
+
+impl<S: Service<RoleClient>> ClientSession<S> {
+    /// Takes over a running service.
+    #[must_use]
+    pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {
+        Self { running }
+    }
+
+    /// The throttled service.
+    #[must_use]
+    pub fn service(&self) -> &Throttled<S> {
+        self.running.service()
+    }
+
+    /// The connection itself. What its calls bring back (rounds, tasks, errors `-32042`) is
+    /// neither counted nor answered.
+    #[must_use]
+    pub fn peer(&self) -> &Peer<RoleClient> {
+        self.running.peer()
+    }
+
+    /// The running service.
+    #[must_use]
+    pub const fn get_ref(&self) -> &RunningService<RoleClient, Throttled<S>> {
+        &self.running
+    }
+
+    /// The running service, to wait for its end or to cancel it.
+    #[must_use]
+    pub fn into_inner(self) -> RunningService<RoleClient, Throttled<S>> {
+        self.running
+    }
+
+    /// `tools/call`, with its rounds answered; a task that the server makes of it is followed to
+    /// its end.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if what the server asks does not fit, or if it asks for more rounds
+    /// than `proto.askRounds`; [`CallError::Service`] for all else.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request in flight and ends its handlers. Questions that
+    /// were admitted stay charged (D3). A task goes on at the server.
+    pub async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+    ) -> Result<CallToolResult, CallError> {
+        match self.drive(params).await? {
+            CallToolResponse::Complete(result) => Ok(result),
+            CallToolResponse::Task(created) => {
+                let ended = self.follow_task(created.task.task_id).await?;
+                match ended.task.payload {
+                    TaskPayload::Completed { result } => serde_json::from_value(result.into())
+                        .map_err(|_| ServiceError::UnexpectedResponse.into()),
+                    TaskPayload::Failed { error } => Err(failed_task(error.into()).into()),
+                    TaskPayload::Cancelled => Err(ServiceError::Cancelled {
+                        reason: ended.task.task.status_message,
+                    }
+                    .into()),
+                    _ => Err(ServiceError::UnexpectedResponse.into()),
+                }
+            }
+            _ => Err(ServiceError::UnexpectedResponse.into()),
+        }
+    }
+
+    /// `prompts/get`, with its rounds answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_tool`](Self::call_tool).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`call_tool`](Self::call_tool).
+    pub async fn get_prompt(
+        &self,
+        params: GetPromptRequestParams,
+    ) -> Result<GetPromptResult, CallError> {
+        match self.drive(params).await? {
+            GetPromptResponse::Complete(result) => Ok(result),
+            _ => Err(ServiceError::UnexpectedResponse.into()),
+        }
+    }
+
+    /// `resources/read`, with its rounds answered.
+    ///
+    /// # Errors
+    ///
+    /// As [`call_tool`](Self::call_tool).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`call_tool`](Self::call_tool).
+    pub async fn read_resource(
+        &self,
+        params: ReadResourceRequestParams,
+    ) -> Result<ReadResourceResult, CallError> {
+        match self.drive(params).await? {
+            ReadResourceResponse::Complete(result) => Ok(result),
+            _ => Err(ServiceError::UnexpectedResponse.into()),
+        }
+    }
+
+    /// `tasks/get`. What the task asks is charged once for each question, however often it is
+    /// polled; showing and answering it (with [`update_task`](Self::update_task)) is the
+    /// caller's. To have both done, use [`follow_task`](Self::follow_task).
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if what is new in it does not fit: nothing is charged, and the task
+    /// stays the caller's. [`CallError::Service`] for all else.
+    pub async fn get_task(&self, params: GetTaskParams) -> Result<GetTaskResult, CallError> {
+        let result = self.guard(self.peer().get_task(params).await)?;
+        self.service()
+            .charge_task(&result.task)
+            .map_err(Refused::new)?;
+        self.forget_if_ended(&result);
+        Ok(result)
+    }
+
+    /// Follows a task to its end: polls it as often as the server suggests, and has what it asks
+    /// answered. No question is shown twice.
+    ///
+    /// # Errors
+    ///
+    /// [`CallError::Refused`] if what it asks does not fit: the task goes on at the server, and
+    /// can be followed again later. [`CallError::Service`] for all else.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the handlers. Charges stay (D3), and the task goes on at the
+    /// server.
+    pub async fn follow_task(
+        &self,
+        task_id: impl Into<String>,
+    ) -> Result<GetTaskResult, CallError> {
+        let task_id = task_id.into();
+        let mut answered = Answered::default();
+        loop {
+            let params = GetTaskParams::new(task_id.clone());
+            let result = self.guard(self.peer().get_task(params).await)?;
+            if result.task.status().is_terminal() {
+                self.service()
+                    .charge_task(&result.task)
+                    .map_err(Refused::new)?;
+                self.forget_if_ended(&result);
+                return Ok(result);
+            }
+            let pause = result
+                .task
+                .task
+                .poll_interval_ms
+                .map_or(POLL_INTERVAL, Duration::from_millis)
+                .max(MIN_POLL_INTERVAL);
+            let answers = self
+                .service()
+                .answer_task(result.task, &mut answered, self.peer())
+                .await?;
+            if !answers.is_empty() {
+                self.update_task(UpdateTaskParams::new(task_id.clone(), answers))
+                    .await?;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    fn forget_if_ended(&self, result: &GetTaskResult) {
+        if result.task.status().is_terminal() {
+            self.service()
+                .session()
+                .forget_task(&result.task.task.task_id);
+        }
+    }
+
+    /// Subscribes to notifications (2026-07-28), with questions among them held to the limits:
+    /// rmcp hands a subscription's notifications to its reader, past the service.
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `Peer::listen`.
+    pub async fn listen(
+        &self,
+        filter: SubscriptionFilter,
+    ) -> Result<ThrottledSubscription<'_, S>, CallError> {
+        let subscription = self.guard(self.peer().listen(filter).await)?;
+        Ok(ThrottledSubscription::new(subscription, self.service()))
+    }
+
+    /// Drives the rounds of a call (D8).
+    async fn drive<C: Call>(&self, mut call: C) -> Result<C::Response, CallError> {
+        let max = self.service().session().settings().ask_rounds.get();
+        let mut state_only = 0;
+        for round in 0.. {
+            let response = self.guard(call.clone().send(self.peer()).await)?;
+            let input = match C::input_required(response) {
+                Ok(input) => input,
+                Err(response) => return Ok(response),
+            };
+            if round == max {
+                let refusal =
+                    Refusal::new(Cause::RoundsExceeded { max }, Method::protocol(C::METHOD));
+                self.service()
+                    .report(Door::Round, &Ask::new(), Some(&refusal));
+                return Err(Refused::round(refusal, input).into());
+            }
+            let answer = self.service().answer_round(input, self.peer()).await?;
+            if answer.input_responses.is_some() {
+                state_only = 0;
+            } else {
+                tokio::time::sleep(state_only_pause(state_only)).await;
+                state_only += 1;
+            }
+            call.answer(answer);
+        }
+        unreachable!("the loop ends by returning")
+    }
+
+    /// Looks at a call's outcome for the URL elicitations of an error `-32042`: they are admitted
+    /// as one round and the error handed on untouched, or the refusal takes its place.
+    fn guard<T>(&self, outcome: Result<T, ServiceError>) -> Result<T, CallError> {
+        if let Err(ServiceError::McpError(error)) = &outcome
+            && let Some(count) = wire::count_url_elicitations(error)
+        {
+            let method = Method::from(QuestionKind::Elicitation);
+            let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
+            drop(
+                self.service()
+                    .admit_all(&ask, Door::UrlElicitationRequired)
+                    .map_err(Refused::new)?,
+            );
+        }
+        outcome.map_err(CallError::Service)
+    }
+}
+
+/// Calls that ask nothing by themselves, but whose errors can.
+macro_rules! guarded_calls {
+    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl<S: Service<RoleClient>> ClientSession<S> {
+            $(
+                $(#[$doc])*
+                ///
+                /// # Errors
+                ///
+                /// [`CallError::Refused`] if an error `-32042` asks for more than fits;
+                /// [`CallError::Service`] for all else.
+                pub async fn $name(&self, $($argument: $type),*) -> Result<$result, CallError> {
+                    self.guard(self.peer().$name($($argument),*).await)
+                }
+            )*
+        }
+    };
+}
+
+guarded_calls! {
+    /// One `tools/call`, without driving rounds; see [`Throttled::answer_round`].
+    call_tool_once(params: CallToolRequestParams) -> CallToolResponse;
+    /// One `prompts/get`, without driving rounds; see [`Throttled::answer_round`].
+    get_prompt_once(params: GetPromptRequestParams) -> GetPromptResponse;
+    /// One `resources/read`, without driving rounds; see [`Throttled::answer_round`].
+    read_resource_once(params: ReadResourceRequestParams) -> ReadResourceResponse;
+    /// `tasks/update`: answers what a task asks.
+    update_task(params: UpdateTaskParams) -> ();
+    /// `tasks/cancel`.
+    cancel_task(params: CancelTaskParams) -> ();
+    /// `completion/complete`.
+    complete(params: CompleteRequestParams) -> CompleteResult;
+    /// One page of `tools/list`.
+    list_tools(params: Option<PaginatedRequestParams>) -> ListToolsResult;
+    /// All pages of `tools/list`.
+    list_all_tools() -> Vec<Tool>;
+    /// One page of `prompts/list`.
+    list_prompts(params: Option<PaginatedRequestParams>) -> ListPromptsResult;
+    /// All pages of `prompts/list`.
+    list_all_prompts() -> Vec<Prompt>;
+    /// One page of `resources/list`.
+    list_resources(params: Option<PaginatedRequestParams>) -> ListResourcesResult;
+    /// All pages of `resources/list`.
+    list_all_resources() -> Vec<Resource>;
+    /// One page of `resources/templates/list`.
+    list_resource_templates(params: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
+    /// All pages of `resources/templates/list`.
+    list_all_resource_templates() -> Vec<ResourceTemplate>;
+}
+
+/// The pause before a round that brought only state is sent again: 50 ms, doubling to 250 ms, so
+/// that a server that sheds load gets some rest. rmcp's own driver keeps the same pace.
+fn state_only_pause(rounds_before: u32) -> Duration {
+    Duration::from_millis(250.min(50 << rounds_before.min(3)))
+}
+
+fn failed_task(error: serde_json::Value) -> ServiceError {
+    match serde_json::from_value::<ErrorData>(error) {
+        Ok(error) => ServiceError::McpError(error),
+        Err(_) => ServiceError::UnexpectedResponse,
+    }
+}

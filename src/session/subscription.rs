@@ -1,0 +1,49 @@
+//! A subscription whose notifications pass the same door as all others.
+
+use rmcp::{
+    RoleClient,
+    model::ServerNotification,
+    service::{Service, Subscription},
+};
+
+use crate::{call_error::CallError, service::Throttled};
+
+/// A running `subscriptions/listen`. A notification whose questions do not fit is withheld.
+#[derive(Debug)]
+pub struct ThrottledSubscription<'a, S> {
+    subscription: Subscription,
+    throttled: &'a Throttled<S>,
+}
+
+impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
+    pub(super) const fn new(subscription: Subscription, throttled: &'a Throttled<S>) -> Self {
+        Self {
+            subscription,
+            throttled,
+        }
+    }
+
+    /// The next notification; `None` after the subscription has ended.
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `Subscription::next`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As rmcp's `Subscription::next`: nothing is charged before a notification has arrived.
+    pub async fn next(&mut self) -> Result<Option<ServerNotification>, CallError> {
+        while let Some(notification) = self.subscription.next().await? {
+            if let Some(cleared) = self.throttled.admit_notification(notification) {
+                return Ok(Some(cleared.into_message()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The subscription, to see how it ended or to cancel it.
+    #[must_use]
+    pub fn into_inner(self) -> Subscription {
+        self.subscription
+    }
+}

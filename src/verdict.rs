@@ -1,0 +1,186 @@
+//! Telling the operator: one `tracing` event per verdict, and the embedder's observer.
+
+use std::{
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
+
+use crate::{
+    limits::ServerName,
+    question::QuestionKind,
+    refusal::{Cause, Refusal},
+    throttle::{Ask, Session},
+};
+
+/// How a question arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Door {
+    /// A JSON-RPC request of the server.
+    ServerRequest,
+    /// A question sent as a notification.
+    WithoutId,
+    /// An `input_required` round of a call.
+    Round,
+    /// The input requests of a task, polled or notified.
+    Task,
+    /// An error that asks to open URLs.
+    UrlElicitationRequired,
+    /// The embedder asked on a server's behalf.
+    Host,
+}
+
+impl Door {
+    /// The word used in logs.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::ServerRequest => "server_request",
+            Self::WithoutId => "without_id",
+            Self::Round => "round",
+            Self::Task => "task",
+            Self::UrlElicitationRequired => "url_elicitation_required",
+            Self::Host => "host",
+        }
+    }
+}
+
+/// One decision of the throttle, for an observer.
+///
+/// It holds names from the settings and numbers of ours, and nothing that a server wrote.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Verdict<'a> {
+    /// The configured server that asked.
+    pub server: &'a ServerName,
+    /// The session's number within the throttle.
+    pub session: u64,
+    /// How the question arrived.
+    pub door: Door,
+    /// How many sampling questions were asked at once.
+    pub sampling: u32,
+    /// How many elicitation questions were asked at once.
+    pub elicitation: u32,
+    /// Why they were refused; `None` if they were admitted.
+    pub refusal: Option<&'a Refusal>,
+}
+
+/// What an embedder does with a verdict.
+type Observer = dyn Fn(&Verdict<'_>) + Send + Sync;
+
+/// Tells of verdicts, outside of every lock.
+#[derive(Clone, Default)]
+pub(crate) struct Reporter {
+    observer: Option<Arc<Observer>>,
+}
+
+impl Reporter {
+    pub(crate) fn new(observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static) -> Self {
+        Self {
+            observer: Some(Arc::new(observer)),
+        }
+    }
+
+    pub(crate) fn report(
+        &self,
+        session: &Session,
+        door: Door,
+        ask: &Ask<'_>,
+        refusal: Option<&Refusal>,
+    ) {
+        let verdict = Verdict {
+            server: session.server(),
+            session: session.number(),
+            door,
+            sampling: ask.count(QuestionKind::Sampling),
+            elicitation: ask.count(QuestionKind::Elicitation),
+            refusal,
+        };
+        // A sink that panics changes no verdict (D13).
+        let told = catch_unwind(AssertUnwindSafe(|| {
+            log(&verdict);
+            if let Some(observer) = &self.observer {
+                observer(&verdict);
+            }
+        }));
+        // The panic hook has shown the panic; there is nothing to add and nobody to tell.
+        drop(told);
+    }
+}
+
+impl fmt::Debug for Reporter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reporter")
+            .field("observed", &self.observer.is_some())
+            .finish()
+    }
+}
+
+fn log(verdict: &Verdict<'_>) {
+    let Some(refusal) = verdict.refusal else {
+        tracing::debug!(
+            server = %verdict.server,
+            session = verdict.session,
+            door = verdict.door.as_str(),
+            sampling = verdict.sampling,
+            elicitation = verdict.elicitation,
+            "question admitted"
+        );
+        return;
+    };
+    // The level of an event is part of its call site, hence one for each.
+    macro_rules! refused {
+        ($level:ident) => {
+            tracing::$level!(
+                server = %verdict.server,
+                session = verdict.session,
+                door = verdict.door.as_str(),
+                sampling = verdict.sampling,
+                elicitation = verdict.elicitation,
+                cause = refusal.cause().as_str(),
+                limit = refusal.limit().map(|limit| limit.as_str()),
+                max = max_of(refusal),
+                retry_after_s = refusal.retry_after().map(|retry| retry.as_secs()),
+                refused_in_window = refusal.refused_in_window(),
+                "{refusal}"
+            )
+        };
+    }
+    if is_landmark(refusal) {
+        refused!(warn);
+    } else {
+        refused!(debug);
+    }
+}
+
+const fn max_of(refusal: &Refusal) -> Option<u32> {
+    match *refusal.cause() {
+        Cause::LimitExceeded { max, .. } | Cause::RoundsExceeded { max } => Some(max),
+        _ => None,
+    }
+}
+
+/// Whether this is the 1st, 10th, 100th, ... refusal of its limit in this window, or a round that
+/// passes one: a flood of questions must not become a flood of log lines.
+fn is_landmark(refusal: &Refusal) -> bool {
+    let after = refusal.refused_in_window();
+    let before = after.saturating_sub(u64::from(refusal.questions()));
+    // The largest power of ten that was reached.
+    after > 0 && before < 10_u64.pow(after.ilog10())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_thin_out_by_powers_of_ten() {
+        let at = |before, questions| is_landmark(&Refusal::internal().counted(before, questions));
+        let landmarks: Vec<u64> = (0..2000).filter(|before| at(*before, 1)).collect();
+        assert_eq!(landmarks, [0, 9, 99, 999]);
+        assert!(at(7, 5), "a round that passes the 10th");
+        assert!(!at(10, 5));
+        assert!(!at(3, 0));
+    }
+}

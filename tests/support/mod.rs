@@ -1,0 +1,221 @@
+//! A server that speaks raw JSON-RPC over an in-memory pipe, and a handler that writes down what
+//! reaches it. Everything is asserted on the wire and at the handler, never on the throttle's word.
+
+#![expect(
+    dead_code,
+    unreachable_pub,
+    reason = "each test binary uses its own part of this module"
+)]
+
+use std::sync::{Arc, Mutex};
+
+use mcp_question_throttle::{ClientSession, Throttled};
+use rmcp::{
+    ServiceExt,
+    model::{
+        ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation,
+        ServerNotification, ServerRequest,
+    },
+    service::{NotificationContext, RequestContext, RoleClient, Service},
+};
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
+    sync::{Semaphore, mpsc},
+};
+
+/// What reached the handler: the method of each request and notification, in order.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Vec<String>>>);
+
+impl Log {
+    pub fn push(&self, method: impl Into<String>) {
+        self.0.lock().unwrap().push(method.into());
+    }
+
+    pub fn all(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    /// The questions among them.
+    pub fn questions(&self) -> Vec<String> {
+        self.all()
+            .into_iter()
+            .filter(|method| method.contains("/create"))
+            .collect()
+    }
+}
+
+/// A client handler that answers at once, or waits for [`Handler::release`].
+#[derive(Clone)]
+pub struct Handler {
+    pub log: Log,
+    pub gate: Arc<Semaphore>,
+    pub fail_with: Option<ErrorData>,
+    entered: mpsc::UnboundedSender<String>,
+}
+
+impl Handler {
+    /// Answers at once.
+    pub fn open() -> (Self, mpsc::UnboundedReceiver<String>) {
+        Self::with_permits(Semaphore::MAX_PERMITS)
+    }
+
+    /// Waits for a person, who answers when the test adds permits to the gate.
+    pub fn blocked() -> (Self, mpsc::UnboundedReceiver<String>) {
+        Self::with_permits(0)
+    }
+
+    fn with_permits(permits: usize) -> (Self, mpsc::UnboundedReceiver<String>) {
+        let (entered, events) = mpsc::unbounded_channel();
+        let handler = Self {
+            log: Log::default(),
+            gate: Arc::new(Semaphore::new(permits)),
+            fail_with: None,
+            entered,
+        };
+        (handler, events)
+    }
+
+    fn enter(&self, method: &str) {
+        self.log.push(method);
+        // The test may have stopped listening.
+        let _ = self.entered.send(method.to_owned());
+    }
+}
+
+impl Service<RoleClient> for Handler {
+    async fn handle_request(
+        &self,
+        request: ServerRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        let value = serde_json::to_value(&request).unwrap();
+        let method = value["method"].as_str().unwrap().to_owned();
+        self.enter(&method);
+        self.gate.acquire().await.unwrap().forget();
+        if let Some(error) = &self.fail_with {
+            return Err(error.clone());
+        }
+        let answer = match method.as_str() {
+            "sampling/createMessage" => json!({
+                "role": "assistant",
+                "content": {"type": "text", "text": "4"},
+                "model": "test-model",
+            }),
+            "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
+            "roots/list" => json!({"roots": []}),
+            _ => json!({}),
+        };
+        Ok(serde_json::from_value(answer).unwrap())
+    }
+
+    async fn handle_notification(
+        &self,
+        notification: ServerNotification,
+        _context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        let value = serde_json::to_value(&notification).unwrap();
+        self.enter(value["method"].as_str().unwrap());
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let capabilities: ClientCapabilities = serde_json::from_value(json!({
+            "sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {"listChanged": true},
+            "extensions": {"io.modelcontextprotocol/tasks": {}},
+        }))
+        .unwrap();
+        ClientConfig::new(capabilities, Implementation::new("test-client", "1.0.0"))
+    }
+}
+
+/// The server's end of the pipe: lines out, lines in.
+pub struct Server {
+    reader: BufReader<ReadHalf<DuplexStream>>,
+    writer: WriteHalf<DuplexStream>,
+}
+
+impl Server {
+    pub async fn send(&mut self, message: &Value) {
+        self.send_raw(&format!("{message}\n")).await;
+    }
+
+    pub async fn send_raw(&mut self, text: &str) {
+        self.writer.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// The next line the client wrote, as it stood on the wire.
+    pub async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.reader.read_line(&mut line).await.unwrap();
+        (read > 0).then_some(line)
+    }
+
+    pub async fn receive(&mut self) -> Value {
+        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+    }
+
+    pub async fn receive_all(&mut self, count: usize) -> Vec<Value> {
+        let mut all = Vec::with_capacity(count);
+        for _ in 0..count {
+            all.push(self.receive().await);
+        }
+        all
+    }
+
+    /// Answers the handshake of 2025-11-25, and gives back the initialize request.
+    pub async fn handshake(&mut self) -> Value {
+        let initialize = self.receive().await;
+        assert_eq!(initialize["method"], "initialize");
+        self.send(
+            &json!({"jsonrpc": "2.0", "id": initialize["id"], "result": {
+                "protocolVersion": "2025-11-25",
+                "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
+                "serverInfo": {"name": "scripted", "version": "1.0.0"},
+            }}),
+        )
+        .await;
+        assert_eq!(self.receive().await["method"], "notifications/initialized");
+        initialize
+    }
+}
+
+/// The two ends of a pipe.
+pub fn pipe() -> (DuplexStream, Server) {
+    let (client, server) = tokio::io::duplex(1 << 20);
+    let (reader, writer) = tokio::io::split(server);
+    let server = Server {
+        reader: BufReader::new(reader),
+        writer,
+    };
+    (client, server)
+}
+
+/// A throttled client connected to a scripted server of 2025-11-25.
+pub async fn connect<S: Service<RoleClient>>(
+    throttled: Throttled<S>,
+) -> (ClientSession<S>, Server) {
+    let (client, mut server) = pipe();
+    let (running, _) = tokio::join!(throttled.serve(client), server.handshake());
+    (ClientSession::new(running.unwrap()), server)
+}
+
+/// A well-formed question.
+pub fn question(method: &str, id: impl Into<Value>) -> Value {
+    let params = match method {
+        "sampling/createMessage" => json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "2 + 2?"}}],
+            "maxTokens": 16,
+        }),
+        _ => json!({
+            "message": "Your name?",
+            "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+        }),
+    };
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+pub fn is_refusal(message: &Value) -> bool {
+    message["error"]["code"] == -32603 && message["error"]["data"]["cause"].is_string()
+}
