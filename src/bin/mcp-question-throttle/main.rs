@@ -1,6 +1,7 @@
 //! The command: arguments, log and exit code. What each subcommand does is in its own module.
 
 mod check;
+mod demo;
 mod exit;
 mod log;
 mod settings;
@@ -28,7 +29,11 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Demo(demo::Options),
     Check(check::Options),
+    /// The server of the demo, for whoever wants a flood at hand.
+    #[command(hide = true)]
+    FloodingServer(demo::flood::Options),
 }
 
 impl Command {
@@ -36,13 +41,16 @@ impl Command {
     /// a flood of questions must not become a flood of lines.
     const fn log_filter(&self) -> &'static str {
         match self {
-            Self::Check(_) => "error",
+            // The demo tells of its refusals itself.
+            Self::Demo(_) | Self::Check(_) | Self::FloodingServer(_) => "error",
         }
     }
 
     fn run(self) -> Exit {
         match self {
+            Self::Demo(options) => demo::run(&options),
             Self::Check(options) => check::run(&options),
+            Self::FloodingServer(options) => demo::flood::run(&options),
         }
     }
 }
