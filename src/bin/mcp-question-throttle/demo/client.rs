@@ -107,7 +107,7 @@ fn start(plan: Plan) -> io::Result<TokioChildProcess> {
     command.args(["flooding-server", "--era", plan.era.as_str()]);
     command.args(["--kind", plan.kind.as_str()]);
     command.args(["--questions", &plan.questions.to_string()]);
-    command.args(["--pause-ms", &plan.pause.as_millis().to_string()]);
+    command.args(["--pause-us", &plan.pause.as_micros().to_string()]);
     TokioChildProcess::new(command)
 }
 

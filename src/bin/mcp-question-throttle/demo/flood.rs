@@ -68,9 +68,9 @@ pub(crate) struct Options {
     /// How many questions to ask in all
     #[arg(long)]
     questions: u32,
-    /// How many milliseconds to wait before each question
+    /// How many microseconds to wait before each question
     #[arg(long, default_value_t = 0)]
-    pause_ms: u64,
+    pause_us: u64,
 }
 
 /// What the server saw.
@@ -194,7 +194,7 @@ impl Server<'_> {
     }
 
     const fn pause(&self) -> Duration {
-        Duration::from_millis(self.options.pause_ms)
+        Duration::from_micros(self.options.pause_us)
     }
 
     fn initialized(&self) -> Value {

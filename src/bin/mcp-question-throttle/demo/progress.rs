@@ -12,8 +12,8 @@ use super::{
 };
 use crate::style::{ERROR, FAINT, GOOD};
 
-/// How wide the bar is, in characters.
-const BAR: u32 = 24;
+/// How wide the bar is, in characters: the line fits into 80, or it could not be overwritten.
+const BAR: u32 = 14;
 
 /// The progress line of one run.
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl Progress {
         // Whoever closed stdout sees no progress; the result at the end says so.
         let _ = write!(
             out,
-            "{start}{era}  {kind:<11}  {bar}{decided:>5} asked  {admitted:>4} admitted  \
+            "{start}{era}  {kind:<11}  {bar}{decided:>5} asked {admitted:>4} admitted \
              {refused:>5} refused{end}",
             kind = kind.as_str(),
         )

@@ -15,9 +15,9 @@ use crate::style::{ERROR, FAINT, GOOD, HEADER};
 pub(super) fn introduce(out: &mut impl Write, questions: u32) -> io::Result<()> {
     writeln!(
         out,
-        "An MCP server that asks {questions} questions as fast as it can, started as a child process,\n\
-         meets a client with the default limits. In 2025-11-25 it sends requests during a\n\
-         call; in 2026-07-28 its calls return rounds of questions.\n"
+        "A client with the default limits meets an MCP server that asks {questions} questions\n\
+         as fast as it can, started as a child process, four times over: with requests\n\
+         during a call (2025-11-25), and with rounds that a call returns (2026-07-28).\n"
     )
 }
 
@@ -81,7 +81,7 @@ fn table(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) -> io::Resu
     {
         writeln!(
             out,
-            "{FAINT}In 2026-07-28 a refused round ends the client's call; the server is sent nothing.{FAINT:#}"
+            "{FAINT}In 2026-07-28 a refused round ends the call, and the server is sent nothing.{FAINT:#}"
         )?;
     }
     Ok(())
@@ -96,15 +96,22 @@ fn refused_by(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) -> io:
         return Ok(());
     }
     writeln!(out, "\n{HEADER}Refused by{HEADER:#}")?;
+    let width = total.keys().map(|by| by.len()).max().unwrap_or(0);
     for (by, refused) in total {
         let limit = LimitName::WINDOWS
             .into_iter()
             .find(|limit| limit.as_str() == by);
         let allows = limit
             .and_then(|limit| Some((limit, limits.window_limit(limit)?)))
-            .map(|(limit, max)| format!("{} per minute and {}", max.get(), limit.scope().as_str()))
+            .map(|(limit, max)| {
+                format!(
+                    "allows {} per minute and {}",
+                    max.get(),
+                    limit.scope().as_str()
+                )
+            })
             .unwrap_or_default();
-        writeln!(out, "{refused:>5}  {by}  {FAINT}{allows}{FAINT:#}")?;
+        writeln!(out, "{refused:>5}  {by:<width$}  {FAINT}{allows}{FAINT:#}")?;
     }
     Ok(())
 }

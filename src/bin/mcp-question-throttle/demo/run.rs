@@ -130,3 +130,72 @@ impl Allowed {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// As it should be with the default limits and 202 questions, which end in half a round.
+    fn right(era: Era) -> Run {
+        let limit = LimitName::SamplingSessionPerMinute.as_str();
+        Run {
+            era,
+            kind: QuestionKind::Sampling,
+            asked: 202,
+            admitted: 20,
+            refused: 182,
+            refused_by: BTreeMap::from([(limit, 182)]),
+            handler_saw: 20,
+            server_saw_answers: 20,
+            server_saw_refusals: if era == Era::Requests { 182 } else { 0 },
+            first_refusal: Some(json!({"code": -32603, "data": {"limit": limit}})),
+        }
+    }
+
+    #[test]
+    fn the_right_counts_are_right() {
+        for era in [Era::Requests, Era::Rounds] {
+            let differences = right(era).differences(&ProtoSettings::default());
+            assert_eq!(differences, Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn every_wrong_count_is_noticed() {
+        let wrongs: [fn(&mut Run); 9] = [
+            |run| run.asked += 1,
+            |run| run.admitted += 1,
+            |run| run.refused -= 1,
+            |run| run.refused_by.clear(),
+            |run| run.handler_saw += 1,
+            |run| run.server_saw_answers -= 1,
+            |run| run.server_saw_refusals += 1,
+            |run| run.first_refusal = None,
+            |run| run.first_refusal = Some(json!({"code": -32603, "message": "no data"})),
+        ];
+        for era in [Era::Requests, Era::Rounds] {
+            for (nth, wrong) in wrongs.iter().enumerate() {
+                let mut run = right(era);
+                wrong(&mut run);
+                let differences = run.differences(&ProtoSettings::default());
+                assert!(!differences.is_empty(), "{era}, wrong {nth}");
+            }
+        }
+    }
+
+    #[test]
+    fn below_the_limits_nothing_is_refused() {
+        let mut run = right(Era::Rounds);
+        run.asked = 18;
+        run.admitted = 18;
+        run.refused = 0;
+        run.refused_by.clear();
+        run.handler_saw = 18;
+        run.server_saw_answers = 18;
+        run.first_refusal = None;
+        let differences = run.differences(&ProtoSettings::default());
+        assert_eq!(differences, Vec::<String>::new());
+    }
+}
