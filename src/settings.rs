@@ -121,6 +121,12 @@ pub fn parse(name: &str, text: &str, environment: &Environment) -> Result<Loaded
     })
 }
 
+/// Every setting that an environment variable can give, with the variable, in the order of the
+/// settings table: `("proto.askTTL", "MCP_QUESTION_THROTTLE_PROTO_ASK_TTL")`.
+pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCALARS.iter().map(|scalar| (scalar.name, scalar.variable))
+}
+
 /// Valid settings, the servers of the file, and where each setting came from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {

@@ -115,6 +115,13 @@ fn what_the_example_only_shows_is_valid_too() {
 }
 
 #[test]
+fn no_setting_is_forgotten_here() {
+    let here = SCALARS.map(|(key, variable, ..)| (format!("proto.{key}"), variable));
+    let known = settings::variables().map(|(name, variable)| (name.to_owned(), variable));
+    assert_eq!(here.to_vec(), known.collect::<Vec<_>>());
+}
+
+#[test]
 fn every_setting_takes_effect_from_the_file() {
     for (key, _, value, _) in SCALARS {
         let loaded = parse(&format!("[proto]\n{key} = {value}")).unwrap();
@@ -248,6 +255,16 @@ fn bad_values_of_a_variable() {
     }
 }
 
+#[cfg(unix)]
+#[test]
+fn a_variable_that_is_no_text_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+    let value = std::ffi::OsStr::from_bytes(b"\xff");
+    let variables = [("MCP_QUESTION_THROTTLE_PROTO_ASK_ROUNDS", value)];
+    let error = settings::without_file(&variables.into_iter().collect()).unwrap_err();
+    assert!(error.to_string().ends_with("found \"\u{fffd}\""), "{error}");
+}
+
 #[test]
 fn an_unknown_variable_of_ours_is_refused_and_a_foreign_one_is_not() {
     let text = |variable| {
@@ -316,20 +333,21 @@ g.proto = 5
 
 #[test]
 fn broken_toml_is_refused_with_its_place() {
-    for (text, place) in [
-        ("[proto", "settings.toml:1:7: "),
-        ("[proto]\nsamplingPerMinute = \n", "settings.toml:2:"),
-        (
-            "[proto]\naskRounds = 1\naskRounds = 2",
-            "settings.toml:3:1: ",
-        ),
-        ("[proto]\n[proto]", "settings.toml:2:"),
-        ("[proto]\r\naskTTL = \"5m\r\n", "settings.toml:2:"),
-        ("ä = 'ö' x", "settings.toml:1:9: "),
-    ] {
-        let error = error(text);
-        assert!(error.starts_with(place), "{text:?}: {error}");
-    }
+    let texts = [
+        "[proto",
+        "[proto]\nsamplingPerMinute = \n",
+        "[proto]\nsamplingPerMinute = 5 per minute",
+        "[proto]\nsamplingPerMinute = 007",
+        "[proto]\nsamplingPerMinute: 5",
+        "[proto]\naskRounds = 1\naskRounds = 2",
+        "[proto]\n[proto]",
+        "[proto]\r\naskTTL = \"5m\r\n",
+        "[proto]\nother = x",
+        "[servers.a.proto]\naskTTL = 5m",
+        "[servers.a]\ncommand = x --y",
+        "ä = 'ö' x",
+    ];
+    insta::assert_snapshot!(texts.map(error).join("\n"));
 }
 
 #[test]
@@ -345,6 +363,10 @@ fn no_error_shows_a_secret() {
         "[servers.a]\ncommand = 'x'\nenv = { TOKEN = 'hunter2 }",
         "[servers.a]\ncommand = 'x'\nenv = { TOKEN = hunter2 }",
         "[servers.a]\nurl = 'https://a.example/?key=hunter2' 5",
+        "[servers.a]\ncommand = hunter2 --x",
+        "[servers.a]\nargs = ['x', hunter2]",
+        "[servers.a.env]\nproto.askTTL = hunter2",
+        "[servers.'a.proto']\naskTTL = hunter2",
         "[servers.a]\nheaders = { Authorization = 'hunter2' }",
         "servers = 'hunter2'",
         "[servers]\na = 'hunter2'",

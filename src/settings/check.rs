@@ -36,13 +36,12 @@ pub(super) fn file(name: &str, text: &str) -> Checked {
         origins: Origins::default(),
         problems: Vec::new(),
     };
-    match DeTable::parse(text) {
-        Ok(document) => check.document(document.get_ref()),
-        Err(error) => {
-            // Only the message: the error's own display would quote the line, secrets and all.
-            let offset = error.span().map_or(text.len(), |span| span.start);
-            check.report(offset, "", Fault::Syntax(error.message().to_owned()));
-        }
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let offset = |error: &toml::de::Error| error.span().map_or(text.len(), |span| span.start);
+    match errors.iter().min_by_key(|error| offset(error)) {
+        None => check.document(document.get_ref()),
+        // The first alone: what follows is often but its consequence.
+        Some(error) => check.syntax(document.get_ref(), error, offset(error)),
     }
     check.problems.sort_by_key(|(offset, _)| *offset);
     Checked {
@@ -66,6 +65,33 @@ impl Check<'_> {
                 keys::SERVERS => self.servers(value),
                 _ => self.unknown("", key, keys::TOP.to_vec()),
             }
+        }
+    }
+
+    /// An error of the TOML parser. Only its message is used: its display would quote the line,
+    /// secrets and all. The document is what the parser could make of the rest.
+    fn syntax(&mut self, document: &DeTable<'_>, error: &toml::de::Error, offset: usize) {
+        let message = error.message();
+        let fault = || Fault::Syntax(message.to_owned());
+        let Some((keys, value)) = value_at(document, offset) else {
+            // Of a key that stands there twice, the parser keeps the first alone.
+            let twice = error.span().filter(|_| message == "duplicate key");
+            let key = twice.and_then(|span| self.text.get(span));
+            return self.report(offset, &keys::shown(key.unwrap_or_default()), fault());
+        };
+        let path = keys
+            .iter()
+            .fold(String::new(), |path, key| keys::join(&path, key));
+        let key = match keys[..] {
+            [keys::PROTO, key] | [keys::SERVERS, _, keys::PROTO, key] => key,
+            _ => return self.report(offset, &path, fault()),
+        };
+        match SCALARS.iter().find(|scalar| scalar.key() == key) {
+            Some(scalar) => {
+                let found = format!("{}, which is no TOML ({message})", self.written(value));
+                self.invalid(&path, value, scalar.expected, found);
+            }
+            None => self.report(offset, &path, fault()),
         }
     }
 
@@ -249,9 +275,32 @@ impl Check<'_> {
     fn written(&self, value: &Value<'_>) -> String {
         match value.get_ref() {
             DeValue::Table(_) | DeValue::Array(_) => kind_of(value),
-            _ => keys::shown(self.text.get(value.span()).unwrap_or_default()),
+            _ => match self.text.get(value.span()) {
+                None | Some("") => "nothing".to_owned(),
+                Some(text) => keys::shown(text),
+            },
         }
     }
+}
+
+/// The innermost value around `offset`, with its keys from the outermost.
+fn value_at<'t, 'i>(
+    table: &'t DeTable<'i>,
+    offset: usize,
+) -> Option<(Vec<&'t str>, &'t Value<'i>)> {
+    table.iter().find_map(|(key, value)| {
+        let inner = value.get_ref().as_table();
+        let span = value.span();
+        let (mut keys, value) = inner
+            .and_then(|table| value_at(table, offset))
+            .or_else(|| {
+                (span.start..=span.end)
+                    .contains(&offset)
+                    .then(|| (vec![], value))
+            })?;
+        keys.insert(0, key.get_ref().as_ref());
+        Some((keys, value))
+    })
 }
 
 fn kind_of(value: &Value<'_>) -> String {

@@ -7,6 +7,7 @@ use std::{
 
 use mcp_question_throttle::settings::{
     Endpoint, InForce, Level, Loaded, Origin, Problem, SettingsError,
+    variables as settings_variables,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use crate::{
 ///
 /// Exits with 0 if they are valid; warnings and notes change nothing in that.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = variables())]
 pub(crate) struct Options {
     /// The settings file (TOML); without one, the defaults and the environment are checked
     #[arg(long, value_name = "FILE")]
@@ -44,6 +46,17 @@ pub(crate) fn run(options: &Options) -> Exit {
         // With `--json` the errors are in the object, and here for whoever looks.
         Err(error) => settings::fail(&error),
     }
+}
+
+/// The environment variables, for `--help`.
+fn variables() -> String {
+    let mut help = format!(
+        "{HEADER}Environment variables{HEADER:#} (above [proto] of the file, below a server's own table):"
+    );
+    for (name, variable) in settings_variables() {
+        help += &format!("\n  {name:<33}  {variable}");
+    }
+    help
 }
 
 fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {

@@ -41,10 +41,10 @@ impl Options {
     /// What is wrong with the filter.
     pub(crate) fn start(&self, default: &str) -> Result<(), String> {
         let filter = env::var_os(LOG_VARIABLE);
-        let filter = filter.as_deref().unwrap_or(default.as_ref());
+        let text = filter.as_deref().unwrap_or(default.as_ref());
         let filter = EnvFilter::builder()
-            .parse(filter.to_string_lossy())
-            .map_err(|error| format!("environment variable {LOG_VARIABLE}: {error}"))?;
+            .parse(text.to_string_lossy())
+            .map_err(|error| format!("environment variable {LOG_VARIABLE}={text:?}: {error}"))?;
         let log = fmt().with_env_filter(filter).with_writer(io::stderr);
         match self.log_format {
             Format::Text => log.with_ansi(coloured()).init(),

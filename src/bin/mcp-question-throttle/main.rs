@@ -46,11 +46,11 @@ impl Command {
         }
     }
 
-    fn run(self) -> Exit {
+    fn run(self) -> ExitCode {
         match self {
-            Self::Demo(options) => demo::run(&options),
-            Self::Check(options) => check::run(&options),
-            Self::FloodingServer(options) => demo::flood::run(&options),
+            Self::Demo(options) => demo::run(&options).into(),
+            Self::Check(options) => check::run(&options).into(),
+            Self::FloodingServer(options) => demo::flood::run(&options).into(),
         }
     }
 }
@@ -59,7 +59,6 @@ fn main() -> ExitCode {
     let Cli { command, log } = Cli::parse();
     match log.start(command.log_filter()) {
         Ok(()) => command.run(),
-        Err(error) => exit::fail(Exit::Usage, error),
+        Err(error) => exit::fail(Exit::Usage, error).into(),
     }
-    .into()
 }

@@ -50,7 +50,7 @@ pub(super) fn print(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) 
 fn table(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) -> io::Result<()> {
     writeln!(
         out,
-        "\n{FAINT}                          the throttle       handler   the server got{FAINT:#}"
+        "\n{FAINT}                         server throttle        handler  server got{FAINT:#}"
     )?;
     writeln!(
         out,
