@@ -27,6 +27,8 @@ pub mod question;
 pub mod refusal;
 pub mod service;
 mod session;
+#[cfg(feature = "file")]
+pub mod settings;
 mod sync;
 pub mod throttle;
 mod verdict;
