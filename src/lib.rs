@@ -1,4 +1,23 @@
-//! Bounds how often an MCP server may ask.
+#![doc = include_str!("../README.md")]
+//!
+//! # Map
+//!
+//! | module | what it is | what it never does |
+//! |---|---|---|
+//! | [`window`] | the fixed window: the counting rule | read a clock |
+//! | [`limits`] | settings as values that cannot be wrong | read a file |
+//! | [`question`] | what counts as a question, by method name | look at its content |
+//! | [`refusal`] | the causes, data keys and texts of refusals | name a configured server |
+//! | [`throttle`] | admission: one lock per configured server | read a clock, await, refund |
+//! | [`clock`] | the only `now` | |
+//! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
+//! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
+//! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
+//!
+//! # Features
+//!
+//! `file` adds settings from TOML files and environment variables. `command` (default) adds the
+//! command `mcp-question-throttle`. An embedder needs neither.
 
 mod call_error;
 pub mod clock;
