@@ -48,23 +48,30 @@ impl Serialize for Origin {
 pub(super) struct Source<'a> {
     name: Arc<str>,
     text: &'a str,
+    /// Where each line starts; a file of ten thousand servers has as many places to find.
+    lines: Vec<usize>,
 }
 
 impl<'a> Source<'a> {
     pub(super) fn new(name: &str, text: &'a str) -> Self {
+        let after = |(at, newline): (usize, &str)| at + newline.len();
         Self {
             name: name.into(),
             text,
+            lines: std::iter::once(0)
+                .chain(text.match_indices('\n').map(after))
+                .collect(),
         }
     }
 
     pub(super) fn place(&self, span: Range<usize>) -> Origin {
-        let before = self.text.get(..span.start).unwrap_or(self.text);
-        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        let line = self.lines.partition_point(|start| *start <= span.start);
+        let line_start = self.lines[line - 1];
+        let before = self.text.get(line_start..span.start).unwrap_or_default();
         Origin::File {
             file: Arc::clone(&self.name),
-            line: before.matches('\n').count() + 1,
-            column: before[line_start..].chars().count() + 1,
+            line,
+            column: before.chars().count() + 1,
         }
     }
 }

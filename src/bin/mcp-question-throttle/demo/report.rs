@@ -50,7 +50,7 @@ pub(super) fn print(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) 
 fn table(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) -> io::Result<()> {
     writeln!(
         out,
-        "\n{FAINT}                         server throttle        handler  server got{FAINT:#}"
+        "\n{FAINT}counted by the           server throttle        handler  server{FAINT:#}"
     )?;
     writeln!(
         out,
