@@ -134,6 +134,22 @@ fn every_setting_takes_effect_from_the_file() {
 }
 
 #[test]
+fn every_way_to_write_it_in_toml_is_read_alike() {
+    for text in [
+        "[proto]\nsamplingPerMinute = 16\naskTTL = '2m'",
+        "proto.samplingPerMinute = 1_6\nproto.askTTL = \"120s\"",
+        "proto = { samplingPerMinute = 0x10, askTTL = '2m' }",
+        "['proto']\n\"samplingPerMinute\" = +16\naskTTL = '''2m'''",
+        "\"\\u0070roto\".samplingPerMinute = 0b10000\nproto.\"askTTL\" = \"\"\"\n2m\"\"\"",
+    ] {
+        let loaded = parse(text).unwrap();
+        let proto = loaded.settings().proto();
+        assert_eq!(proto.sampling_per_minute.get(), 16, "{text}");
+        assert_eq!(proto.ask_ttl.to_string(), "2m", "{text}");
+    }
+}
+
+#[test]
 fn every_setting_takes_effect_for_one_server() {
     let github = name("github");
     for (key, _, value, _) in SCALARS {

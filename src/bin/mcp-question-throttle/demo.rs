@@ -23,7 +23,7 @@ use mcp_question_throttle::{
 use self::{
     client::Failure,
     flood::Era,
-    progress::Progress,
+    progress::{Mode, Progress},
     run::{Plan, Run},
 };
 use crate::exit::{self, Exit};
@@ -62,30 +62,31 @@ pub(crate) fn run(options: &Options) -> Exit {
 
 async fn demonstrate(options: &Options) -> Exit {
     let settings = Settings::new(ProtoSettings::default());
-    let live = !options.json && Progress::is_watched();
-    let mut runs = Vec::new();
-    if !options.json
+    let mode = if options.json {
+        Mode::Silent
+    } else {
+        Mode::of_stdout()
+    };
+    if mode != Mode::Silent
         && let Err(error) = report::introduce(&mut anstream::stdout(), options.questions)
     {
         return exit::after_printing(Err(error), Exit::Success);
     }
+    let mut runs = Vec::new();
     for (era, kind) in all_runs() {
         let plan = Plan {
             era,
             kind,
             questions: options.questions,
-            pause: if live {
-                SHOWN / options.questions
-            } else {
-                Duration::ZERO
+            pause: match mode {
+                Mode::Live => SHOWN / options.questions,
+                Mode::Lines | Mode::Silent => Duration::ZERO,
             },
         };
-        let mut progress = Progress::new(plan, live);
+        let progress = Progress::new(plan, mode);
         match client::flood(plan, &settings, |tally| progress.update(tally)).await {
             Ok(run) => {
-                if !options.json {
-                    progress.finish(&run);
-                }
+                progress.finish(&run);
                 runs.push(run);
             }
             Err(failure) => {

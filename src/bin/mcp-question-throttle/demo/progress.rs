@@ -15,44 +15,63 @@ use crate::style::{ERROR, FAINT, GOOD};
 /// How wide the bar is, in characters: the line fits into 80, or it could not be overwritten.
 const BAR: u32 = 14;
 
+/// How progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Not at all.
+    Silent,
+    /// A line for each run.
+    Lines,
+    /// A line for each run that is written over while it goes on.
+    Live,
+}
+
+impl Mode {
+    /// What suits stdout: live on a terminal that can return to the start of a line.
+    pub(super) fn of_stdout() -> Self {
+        let dumb = env::var_os("TERM").is_some_and(|term| term == "dumb");
+        if io::stdout().is_terminal() && !dumb {
+            Self::Live
+        } else {
+            Self::Lines
+        }
+    }
+}
+
 /// The progress line of one run.
 #[derive(Debug)]
 pub(super) struct Progress {
     plan: Plan,
-    live: bool,
+    mode: Mode,
 }
 
 impl Progress {
-    /// Whether stdout is a terminal that can return to the start of a line.
-    pub(super) fn is_watched() -> bool {
-        io::stdout().is_terminal() && env::var_os("TERM").is_none_or(|term| term != "dumb")
-    }
-
-    pub(super) const fn new(plan: Plan, live: bool) -> Self {
-        Self { plan, live }
+    pub(super) const fn new(plan: Plan, mode: Mode) -> Self {
+        Self { plan, mode }
     }
 
     /// Shows how far the run is.
-    pub(super) fn update(&mut self, tally: &Tally) {
-        if self.live {
-            self.draw("\r", tally.admitted, tally.refused, "");
+    pub(super) fn update(&self, tally: &Tally) {
+        if self.mode == Mode::Live {
+            self.draw(tally.admitted, tally.refused, "");
         }
     }
 
     /// Leaves the last state standing.
-    pub(super) fn finish(&mut self, run: &Run) {
-        let start = if self.live { "\r" } else { "" };
-        self.draw(start, run.admitted, run.refused, "\n");
+    pub(super) fn finish(self, run: &Run) {
+        if self.mode != Mode::Silent {
+            self.draw(run.admitted, run.refused, "\n");
+        }
     }
 
-    /// Goes on on the next line.
-    pub(super) fn abandon(&mut self) {
-        if self.live {
+    /// Leaves the line as it is, and goes on below it.
+    pub(super) fn abandon(self) {
+        if self.mode == Mode::Live {
             anstream::println!();
         }
     }
 
-    fn draw(&self, start: &str, admitted: u32, refused: u32, end: &str) {
+    fn draw(&self, admitted: u32, refused: u32, end: &str) {
         let Plan {
             era,
             kind,
@@ -60,10 +79,9 @@ impl Progress {
             ..
         } = self.plan;
         let decided = admitted + refused;
-        let bar = if self.live {
-            bar(admitted, refused, questions)
-        } else {
-            String::new()
+        let (start, bar) = match self.mode {
+            Mode::Live => ("\r", bar(admitted, refused, questions)),
+            Mode::Lines | Mode::Silent => ("", String::new()),
         };
         let mut out = anstream::stdout();
         // Whoever closed stdout sees no progress; the result at the end says so.
