@@ -29,6 +29,8 @@ pub mod refusal;
 pub mod relay;
 pub mod service;
 mod session;
+#[cfg(feature = "file")]
+pub mod settings;
 mod sync;
 pub mod throttle;
 mod verdict;

@@ -37,8 +37,7 @@ fn frames_that_readers_took_for_questions_are_counted_and_no_others() {
         match case.counted.as_str() {
             "must" => {
                 assert!(
-                    fresh.to_client == case.frame && fresh.admitted > 0
-                        || fresh.unreadable > 0,
+                    fresh.to_client == case.frame && fresh.admitted > 0 || fresh.unreadable > 0,
                     "{name}: counted, or withheld as unreadable"
                 );
                 assert_ne!(exhausted.to_client, case.frame, "{name}");
@@ -82,15 +81,27 @@ fn one_json_value_a_line_is_counted_and_not_merely_withheld() {
 #[test]
 fn ids_of_any_type_are_echoed_as_they_were_written() {
     for id in [
-        "0", "-1", "1.50", "1e400", "\"\"", "\"\\u0061\"", "null", "true", "[1, 2]", "{\"a\":  1}",
+        "0",
+        "-1",
+        "1.50",
+        "1e400",
+        "\"\"",
+        "\"\\u0061\"",
+        "null",
+        "true",
+        "[1, 2]",
+        "{\"a\":  1}",
         "9223372036854775808",
     ] {
-        let ask = format!("{{\"jsonrpc\":\"2.0\",\"id\": {id} ,\"method\":\"elicitation/create\"}}\n");
+        let ask =
+            format!("{{\"jsonrpc\":\"2.0\",\"id\": {id} ,\"method\":\"elicitation/create\"}}\n");
         let (_, exhausted) = fresh_and_exhausted(ask.as_bytes());
         assert_eq!(exhausted.to_client, b"");
         let reply = String::from_utf8(exhausted.to_server).unwrap();
         assert!(
-            reply.starts_with(&format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32603,")),
+            reply.starts_with(&format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"error\":{{\"code\":-32603,"
+            )),
             "{reply}"
         );
     }
@@ -113,20 +124,85 @@ fn doors() -> Vec<(&'static str, Value, bool, bool)> {
     let request = |method: &str, params: Value| json!({"jsonrpc": "2.0", "id": 5, "method": method, "params": params});
     let answer = |result: Value| json!({"jsonrpc": "2.0", "id": 5, "result": result});
     vec![
-        ("server request", request("elicitation/create", json!({})), true, false),
-        ("malformed", request("sampling/createMessage", json!("x")), true, false),
+        (
+            "server request",
+            request("elicitation/create", json!({})),
+            true,
+            false,
+        ),
+        (
+            "malformed",
+            request("sampling/createMessage", json!("x")),
+            true,
+            false,
+        ),
         ("vendor", request("openai/form", json!({})), true, false),
-        ("without id", json!({"method": "elicitation/create"}), false, false),
-        ("vendor without id", json!({"method": "openai/form"}), false, false),
-        ("round", answer(json!({"resultType": "input_required", "inputRequests": inputs})), false, true),
-        ("round by its member alone", answer(json!({"inputRequests": inputs})), false, true),
-        ("round as a list", answer(json!({"inputRequests": [question]})), false, true),
-        ("completed task", answer(json!({"status": "completed", "result": {"inputRequests": inputs}})), false, true),
-        ("failed task", answer(json!({"taskId": "t", "status": "failed", "error": urls})), false, true),
-        ("url required", json!({"jsonrpc": "2.0", "id": 5, "error": urls}), false, true),
-        ("url required, list missing", json!({"id": 5, "error": {"code": -32042}}), false, true),
-        ("url required, as a float", json!({"id": 5, "error": {"code": -32042.0, "data": []}}), false, true),
-        ("url required, in quotes", json!({"id": 5, "error": {"code": "-32042"}}), false, true),
+        (
+            "without id",
+            json!({"method": "elicitation/create"}),
+            false,
+            false,
+        ),
+        (
+            "vendor without id",
+            json!({"method": "openai/form"}),
+            false,
+            false,
+        ),
+        (
+            "round",
+            answer(json!({"resultType": "input_required", "inputRequests": inputs})),
+            false,
+            true,
+        ),
+        (
+            "round by its member alone",
+            answer(json!({"inputRequests": inputs})),
+            false,
+            true,
+        ),
+        (
+            "round as a list",
+            answer(json!({"inputRequests": [question]})),
+            false,
+            true,
+        ),
+        (
+            "completed task",
+            answer(json!({"status": "completed", "result": {"inputRequests": inputs}})),
+            false,
+            true,
+        ),
+        (
+            "failed task",
+            answer(json!({"taskId": "t", "status": "failed", "error": urls})),
+            false,
+            true,
+        ),
+        (
+            "url required",
+            json!({"jsonrpc": "2.0", "id": 5, "error": urls}),
+            false,
+            true,
+        ),
+        (
+            "url required, list missing",
+            json!({"id": 5, "error": {"code": -32042}}),
+            false,
+            true,
+        ),
+        (
+            "url required, as a float",
+            json!({"id": 5, "error": {"code": -32042.0, "data": []}}),
+            false,
+            true,
+        ),
+        (
+            "url required, in quotes",
+            json!({"id": 5, "error": {"code": "-32042"}}),
+            false,
+            true,
+        ),
         (
             "task notification",
             json!({"method": "notifications/tasks", "params": {"taskId": "t", "inputRequests": inputs}}),
@@ -182,8 +258,17 @@ fn what_is_no_question_is_never_touched() {
         assert_eq!((fresh.admitted, exhausted.refused), (0, 0), "{frame}");
     }
     for raw in [
-        &b"\n"[..], b"\r\n", b"Listening on stdio {\n", b"\0\0\n", b"{\"half\":\n", b"\xff\xfe\n", b"[]\n", b"{} {}\n",
-        b"\r\r{\"id\":1}\r\n", b"{\"id\":1}\r{\"id\":2}\n", b"no end",
+        &b"\n"[..],
+        b"\r\n",
+        b"Listening on stdio {\n",
+        b"\0\0\n",
+        b"{\"half\":\n",
+        b"\xff\xfe\n",
+        b"[]\n",
+        b"{} {}\n",
+        b"\r\r{\"id\":1}\r\n",
+        b"{\"id\":1}\r{\"id\":2}\n",
+        b"no end",
     ] {
         let (_, exhausted) = fresh_and_exhausted(raw);
         assert_eq!(exhausted.to_client, raw, "{}", raw.escape_ascii());
@@ -197,14 +282,21 @@ fn a_round_is_admitted_whole_or_not_at_all_and_named_by_its_first_key() {
             .map(|i| (format!("k{i}"), json!({"method": "openai/form"})))
             .chain([("z".to_owned(), json!({"method": "roots/list"}))])
             .collect();
-        format!("{}\n", json!({"id": "r", "result": {"inputRequests": inputs}}))
+        format!(
+            "{}\n",
+            json!({"id": "r", "result": {"inputRequests": inputs}})
+        )
     };
     let (fits, too_big) = (round(1), round(3));
     let relayed = relay_with(one(), format!("{too_big}{fits}{fits}").as_bytes());
     let lines: Vec<Value> = relayed.client_lines();
     assert_eq!(lines.len(), 3);
     assert_eq!(lines[0]["error"]["data"]["method"], "openai/form");
-    assert_eq!(lines[0]["error"]["data"].get("retryAfterSeconds"), None, "it can never fit");
+    assert_eq!(
+        lines[0]["error"]["data"].get("retryAfterSeconds"),
+        None,
+        "it can never fit"
+    );
     assert_eq!(format!("{}\n", lines[1]), fits);
     assert!(lines[2]["error"]["data"]["retryAfterSeconds"].is_u64());
     assert_eq!(relayed.to_server, b"");
@@ -234,7 +326,11 @@ fn refused_members_are_cut_out_of_a_batch() {
     assert_eq!(replaced.client_lines()[0][1]["method"], "ping");
 
     let partly = relay_with(one(), format!("[{ask},{ask},{ping}]\n").as_bytes());
-    assert_eq!(partly.to_client, format!("[{ask},{ping}]\n").as_bytes(), "one fits");
+    assert_eq!(
+        partly.to_client,
+        format!("[{ask},{ping}]\n").as_bytes(),
+        "one fits"
+    );
     let (nested, _) = fresh_and_exhausted(format!("[[{ask}],{ping}]\n").as_bytes());
     assert_eq!(nested.to_client, format!("[{ping}]\n").as_bytes());
     assert_eq!(nested.unreadable, 1);
@@ -281,8 +377,16 @@ fn a_question_in_the_middle_of_a_value_is_withheld() {
     assert_eq!(relayed.unreadable, 1);
     assert_eq!(relayed.to_client, b"{\"id\":1,\"result\":\n}\n");
     // Once it is over, lines are read one by one again.
-    let after = [&spread[..], b"{\"method\":\"notifications/message\",\"params\":\"elicitation/create\"}\n"].concat();
-    assert!(relay(&after).to_client.ends_with(b"\"elicitation/create\"}\n"));
+    let after = [
+        &spread[..],
+        b"{\"method\":\"notifications/message\",\"params\":\"elicitation/create\"}\n",
+    ]
+    .concat();
+    assert!(
+        relay(&after)
+            .to_client
+            .ends_with(b"\"elicitation/create\"}\n")
+    );
 }
 
 #[test]
@@ -292,7 +396,10 @@ fn a_segment_of_a_value_that_is_a_question_itself_is_withheld() {
     assert_eq!((relayed.to_client.len(), relayed.unreadable), (0, 1));
     let white = b"{\"id\":1,\r\"method\":\"elicitation/create\"}\n";
     let relayed = relay(white);
-    assert_eq!((relayed.to_client.as_slice(), relayed.admitted), (&white[..], 1));
+    assert_eq!(
+        (relayed.to_client.as_slice(), relayed.admitted),
+        (&white[..], 1)
+    );
     let two = b"{\"id\":1,\"method\":\"ping\"}\r{\"id\":2,\"method\":\"elicitation/create\"}\n";
     let (_, exhausted) = fresh_and_exhausted(two);
     assert_eq!(exhausted.to_client, b"{\"id\":1,\"method\":\"ping\"}\r\n");
@@ -302,18 +409,23 @@ fn a_segment_of_a_value_that_is_a_question_itself_is_withheld() {
 #[test]
 fn a_line_beyond_the_bound_is_sent_on_in_parts_or_cut_where_a_question_is_found() {
     let padding = "x".repeat(3000);
-    let innocent = format!("{{\"id\":1,\"result\":{{\"text\":\"{padding} elicitation/create\"}}}}\n");
+    let innocent =
+        format!("{{\"id\":1,\"result\":{{\"text\":\"{padding} elicitation/create\"}}}}\n");
     let next = "{\"id\":2,\"result\":{}}\n";
     let stream = format!("{innocent}{next}");
     let relayed = relay::short_frames(one(), stream.as_bytes(), 1000);
     assert_eq!(relayed.to_client, stream.as_bytes());
 
-    let late = format!("{{\"text\":\"{padding}\",\"method\":\"elicitation/create\",\"id\":1}}\n{next}");
+    let late =
+        format!("{{\"text\":\"{padding}\",\"method\":\"elicitation/create\",\"id\":1}}\n{next}");
     let relayed = relay::short_frames(one(), late.as_bytes(), 1000);
     assert_eq!(relayed.unreadable, 1);
     let text = String::from_utf8(relayed.to_client).unwrap();
     assert!(!text.contains("elicitation/create"), "{text}");
-    assert!(text.ends_with(&format!("\n{next}")), "the next line is whole: {text}");
+    assert!(
+        text.ends_with(&format!("\n{next}")),
+        "the next line is whole: {text}"
+    );
 
     let early = format!("{{\"method\":\"elicitation/create\",\"text\":\"{padding}\"}}\n{next}");
     let relayed = relay::short_frames(one(), early.as_bytes(), 1000);
@@ -322,16 +434,50 @@ fn a_line_beyond_the_bound_is_sent_on_in_parts_or_cut_where_a_question_is_found(
 
 /// What frames are made of, apart from questions.
 const INNOCENT: &[&[u8]] = &[
-    b"{", b"}", b"[", b"]", b",", b":", b"\n", b"\r", b"\r\n", b" ", b"\0", b"\xff", b"\xef\xbb\xbf",
-    b"\"method\":", b"\"m\\u0065thod\" :", b"\"METHOD\":", b"\"ping\"", b"\"id\":1", b"\"id\":null",
-    b"\"params\":", b"\"result\":", b"\"error\":", b"\"code\":-32603", b"{\"id\":1,\"method\":\"ping\"}",
-    b"NaN", b"-Infinity", b"1", b"\"x\"", b"\"\\ud800\"", b"null", b"'", b"/* \" */", b"\"see elicitation/create\"",
+    b"{",
+    b"}",
+    b"[",
+    b"]",
+    b",",
+    b":",
+    b"\n",
+    b"\r",
+    b"\r\n",
+    b" ",
+    b"\0",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"\"method\":",
+    b"\"m\\u0065thod\" :",
+    b"\"METHOD\":",
+    b"\"ping\"",
+    b"\"id\":1",
+    b"\"id\":null",
+    b"\"params\":",
+    b"\"result\":",
+    b"\"error\":",
+    b"\"code\":-32603",
+    b"{\"id\":1,\"method\":\"ping\"}",
+    b"NaN",
+    b"-Infinity",
+    b"1",
+    b"\"x\"",
+    b"\"\\ud800\"",
+    b"null",
+    b"'",
+    b"/* \" */",
+    b"\"see elicitation/create\"",
 ];
 
 /// What makes questions of them.
 const ASKING: &[&[u8]] = &[
-    b"\"elicitation/create\"", b"\"elicitation\\/create\"", b"\"elicitation/\xffcreate\"",
-    b"\"sampling/createMessage\"", b"\"code\":-32042", b"\"code\":-3.2042e4", b"\"inputRequests\":",
+    b"\"elicitation/create\"",
+    b"\"elicitation\\/create\"",
+    b"\"elicitation/\xffcreate\"",
+    b"\"sampling/createMessage\"",
+    b"\"code\":-32042",
+    b"\"code\":-3.2042e4",
+    b"\"inputRequests\":",
     b"{\"a\":{\"method\":\"elicitation/create\"}}",
     b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"elicitation/create\"}",
 ];

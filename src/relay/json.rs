@@ -223,7 +223,11 @@ impl<'a> Cursor<'a> {
         while self.peek().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at > start { Ok(()) } else { Err(Malformed) }
+        if self.at > start {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 
     fn word(&mut self, word: &[u8]) -> Read<()> {
@@ -252,7 +256,11 @@ impl<'a> Cursor<'a> {
     }
 
     fn expect(&mut self, byte: u8) -> Read<()> {
-        if self.take(byte) { Ok(()) } else { Err(Malformed) }
+        if self.take(byte) {
+            Ok(())
+        } else {
+            Err(Malformed)
+        }
     }
 }
 

@@ -106,12 +106,7 @@ impl Judge {
     /// # Errors
     ///
     /// Those of `out`.
-    pub fn frame(
-        &mut self,
-        text: &[u8],
-        now: Instant,
-        out: &mut impl Outlet,
-    ) -> io::Result<Fate> {
+    pub fn frame(&mut self, text: &[u8], now: Instant, out: &mut impl Outlet) -> io::Result<Fate> {
         let settings = self.session.settings();
         let counting = Counting::by(&settings);
         // NUL is no part of JSON, yet of JSON in UTF-16.
@@ -141,7 +136,8 @@ impl Judge {
             out.pass(text)?;
             return Ok(Fate::Passed);
         }
-        let asks = |segment: &[u8]| read(segment, counting).is_ok_and(|value| !asks_nothing(&value));
+        let asks =
+            |segment: &[u8]| read(segment, counting).is_ok_and(|value| !asks_nothing(&value));
         if let Ok(value) = read(text, counting) {
             // White space inside one value, unless a segment of it would be a question itself.
             if segments().filter(inhabited).count() > 1 && segments().any(asks) {

@@ -77,14 +77,12 @@ impl<'a> Asked<'a> {
     /// All of it, for [`Session::admit`](crate::throttle::Session::admit).
     #[must_use]
     pub fn ask(&self) -> Ask<'_> {
-        QuestionKind::ALL
-            .into_iter()
-            .fold(Ask::new(), |ask, kind| {
-                match &self.first[kind as usize] {
-                    Some((_, method)) => ask.and(kind, method, self.count(kind)),
-                    None => ask,
-                }
-            })
+        QuestionKind::ALL.into_iter().fold(Ask::new(), |ask, kind| {
+            match &self.first[kind as usize] {
+                Some((_, method)) => ask.and(kind, method, self.count(kind)),
+                None => ask,
+            }
+        })
     }
 
     fn add(&mut self, kind: QuestionKind, key: &'a [u8], method: Method) {
@@ -315,10 +313,7 @@ impl<'a> Batch<'a> {
     }
 }
 
-fn message<'a>(
-    cursor: &mut Cursor<'a>,
-    counting: &Counting<'_>,
-) -> Result<Message<'a>, Malformed> {
+fn message<'a>(cursor: &mut Cursor<'a>, counting: &Counting<'_>) -> Result<Message<'a>, Malformed> {
     let mut read = Message::default();
     // Whether `params` matter is only known with the method, which may come after them.
     let mut params = Carried::default();
@@ -511,11 +506,7 @@ fn text_of<'a>(cursor: &mut Cursor<'a>) -> Result<Option<&'a [u8]>, Malformed> {
 /// The input requests of a task's state, to be told from those that were seen; `None` if there
 /// are more than `most`, or if they do not account for all that the message asks.
 #[must_use]
-pub fn task_entries(
-    text: &[u8],
-    counting: &Counting<'_>,
-    most: usize,
-) -> Option<Vec<Entry>> {
+pub fn task_entries(text: &[u8], counting: &Counting<'_>, most: usize) -> Option<Vec<Entry>> {
     let mut entries = Vec::new();
     let text = text.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(text);
     let read = Cursor::new(text).object(|name, value| {
@@ -523,7 +514,11 @@ pub fn task_entries(
             value.object(|name, value| match names(name, INPUT_REQUESTS) {
                 true => for_each_input(value, |key, value| {
                     entry(key, value, counting, &mut entries)?;
-                    if entries.len() > most { Err(Malformed) } else { Ok(()) }
+                    if entries.len() > most {
+                        Err(Malformed)
+                    } else {
+                        Ok(())
+                    }
                 }),
                 false => value.skip().map(drop),
             })

@@ -36,6 +36,7 @@ mod json;
 mod judge;
 mod lines;
 pub mod look;
+mod mcp_config;
 mod nesting;
 mod polls;
 mod position;
@@ -49,6 +50,7 @@ pub use self::{
     frame::{Frames, LONGEST_FRAME, Piece},
     judge::{Fate, Judge, Outlet},
     lines::Lines,
+    mcp_config::{McpConfig, McpConfigError},
     polls::Polls,
     refused::{Refused, Reply},
 };

@@ -94,7 +94,9 @@ mod tests {
     fn a_poll_is_taken_once_and_by_its_id() {
         let polls = Polls::default();
         polls.note(br#"{"jsonrpc":"2.0","id":"7","method":"tasks/get","params":{"taskId":"t"}}"#);
-        polls.note(br#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"taskId":"tasks/get"}}"#);
+        polls.note(
+            br#"{"jsonrpc":"2.0","id":8,"method":"tools/call","params":{"taskId":"tasks/get"}}"#,
+        );
         assert_eq!(polls.take(b"7"), None);
         assert_eq!(polls.take(b"8"), None);
         assert_eq!(polls.take(br#""7""#).as_deref(), Some("t"));

@@ -234,9 +234,7 @@ mod tests {
             closed.push(b'"');
             assert!(found(&closed), "{}", closed.escape_ascii());
         }
-        assert!(found(
-            format!("-32042.{}", "0".repeat(100)).as_bytes()
-        ));
+        assert!(found(format!("-32042.{}", "0".repeat(100)).as_bytes()));
     }
 
     #[test]

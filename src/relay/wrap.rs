@@ -22,7 +22,9 @@ mod pumps;
 mod queue;
 
 use std::{
-    fmt, fs::File, future, io,
+    fmt,
+    fs::File,
+    future, io,
     os::{
         fd::{AsFd, OwnedFd},
         unix::process::ExitStatusExt,
@@ -131,7 +133,11 @@ pub fn wrap(command: std::process::Command, judge: Judge) -> Result<Outcome, Wra
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?
-        .block_on(async { Server::start(command, judge, client_input, client_output)?.run().await })
+        .block_on(async {
+            Server::start(command, judge, client_input, client_output)?
+                .run()
+                .await
+        })
 }
 
 fn duplicate(stream: impl AsFd) -> io::Result<File> {

@@ -89,7 +89,11 @@ impl Json {
             .iter()
             .filter(|(key, _)| key.to_lowercase() == name.to_lowercase())
             .map(|(_, value)| value);
-        if last_wins { found.next_back() } else { found.next() }
+        if last_wins {
+            found.next_back()
+        } else {
+            found.next()
+        }
     }
 
     fn is_question(&self, last_wins: bool) -> bool {
@@ -114,7 +118,9 @@ fn questions(value: &Json, last_wins: bool) -> usize {
         let mut keys: Vec<&str> = inputs.iter().map(|(key, _)| key.as_str()).collect();
         keys.sort_unstable();
         keys.dedup();
-        let inputs = inputs.iter().filter(|(_, input)| input.is_question(last_wins));
+        let inputs = inputs
+            .iter()
+            .filter(|(_, input)| input.is_question(last_wins));
         seen += inputs.count().min(keys.len());
     }
     let code = value

@@ -1,2 +1,73 @@
-//! x
-fn main() {}
+//! The command: arguments, log and exit code. What each subcommand does is in its own module.
+
+mod check;
+mod demo;
+mod exit;
+mod log;
+mod settings;
+mod style;
+#[cfg(unix)]
+mod wrap;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::exit::Exit;
+
+/// Bounds how often an MCP server may ask.
+///
+/// An MCP server can ask for a model's attention (sampling) and for a person's (elicitation), as
+/// often as it likes. This holds each configured server to a number of questions a minute.
+#[derive(Debug, Parser)]
+#[command(version, after_help = exit::help(), max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    #[command(flatten)]
+    log: log::Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Demo(demo::Options),
+    Check(check::Options),
+    #[cfg(unix)]
+    Wrap(wrap::Options),
+    /// The server of the demo, for whoever wants a flood at hand.
+    #[command(hide = true)]
+    FloodingServer(demo::flood::Options),
+}
+
+impl Command {
+    /// What is logged unless the environment says otherwise. rmcp warns of each error reply, and
+    /// a flood of questions must not become a flood of lines.
+    const fn log_filter(&self) -> &'static str {
+        match self {
+            // The demo tells of its refusals itself.
+            Self::Demo(_) | Self::Check(_) | Self::FloodingServer(_) => "error",
+            // The first refusals of a flood are for whoever reads the client's log.
+            #[cfg(unix)]
+            Self::Wrap(_) => "mcp_question_throttle=warn,error",
+        }
+    }
+
+    fn run(self) -> ExitCode {
+        match self {
+            Self::Demo(options) => demo::run(&options).into(),
+            Self::Check(options) => check::run(&options).into(),
+            #[cfg(unix)]
+            Self::Wrap(options) => wrap::run(&options),
+            Self::FloodingServer(options) => demo::flood::run(&options).into(),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let Cli { command, log } = Cli::parse();
+    match log.start(command.log_filter()) {
+        Ok(()) => command.run(),
+        Err(error) => exit::fail(Exit::Usage, error).into(),
+    }
+}

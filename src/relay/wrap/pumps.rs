@@ -57,7 +57,13 @@ impl Downward {
             warned: false,
         };
         let mut frames = Frames::default();
-        let ended = match pump(&mut frames, &self.server, &mut self.lines, &mut out, &self.waits) {
+        let ended = match pump(
+            &mut frames,
+            &self.server,
+            &mut self.lines,
+            &mut out,
+            &self.waits,
+        ) {
             Ok(()) => Ended::ServerOutput,
             Err(error) => {
                 if error.kind() != io::ErrorKind::BrokenPipe {
@@ -195,4 +201,3 @@ pub(super) fn refuse(queue: &Queue, server: &ServerInput) {
         lines.shrink_to(CHUNK);
     }
 }
-
