@@ -229,14 +229,10 @@ impl Server {
         let status = loop {
             tokio::select! {
                 status = self.child.wait() => break status?,
-                ended = self.pumps.recv() => match ended {
-                    Some(Ended::ClientInput) => self.close(),
-                    Some(Ended::ClientOutput | Ended::ServerOutput) => {
-                        output_ended = true;
-                        self.close();
-                    }
-                    None => future::pending().await,
-                },
+                Some(ended) = self.pumps.recv() => {
+                    output_ended |= ended != Ended::ClientInput;
+                    self.close();
+                }
                 signal = self.signals.next() => self.pass_on(signal),
                 () = deadline(self.stage) => self.next_stage(),
             }
