@@ -1,6 +1,6 @@
 //! `wrap` as a client meets it: the real command between a test and small servers.
 
-#![cfg(unix)]
+#![cfg(all(unix, feature = "command"))]
 
 use std::{
     fs,

@@ -1,6 +1,6 @@
 //! What leaves of a frame: as it came, in part, replaced, or not at all.
 
-use std::{convert::Infallible, io, path::PathBuf, sync::Arc, time::Instant};
+use std::{convert::Infallible, io, mem, path::PathBuf, sync::Arc, time::Instant};
 
 use memchr::memchr;
 
@@ -207,20 +207,16 @@ impl Judge {
         match value {
             Value::Scalar => {}
             Value::Message(message) => {
-                return Ok(match self.message(text, *message, counting, now) {
-                    Ok(()) => {
-                        out.pass(text)?;
-                        Fate::Passed
+                if let Some(denied) = self.message(text, *message, counting, now) {
+                    if let Some(refused) = denied.to_server() {
+                        out.refuse(Reply::One(refused))?;
                     }
-                    Err(denied) => {
-                        if let Some(refused) = denied.to_server {
-                            out.refuse(Reply::One(refused))?;
-                        }
-                        denied.to_client.map_or(Ok(Fate::Withheld), |refused| {
-                            pass_refusal(&refused, out).map(|()| Fate::Passed)
-                        })?
-                    }
-                });
+                    let Some(answer) = denied.to_client() else {
+                        return Ok(Fate::Withheld);
+                    };
+                    pass_refusal(&answer, out)?;
+                    return Ok(Fate::Passed);
+                }
             }
             Value::Batch(batch) if !batch.asks_nothing() => {
                 return self.batch(&batch, counting, now, out);
@@ -242,33 +238,29 @@ impl Judge {
         let mut before: &[u8] = b"[";
         let mut refused = Vec::new();
         batch.for_each(counting, |member, message| {
-            let verdict = match message {
+            let denied = match message {
                 Some(message) => self.message(member, message, counting, now),
                 None if is_unreadable_member(member, counting) => {
                     self.withhold();
-                    Err(Denied::default())
+                    return Ok(());
                 }
-                None => Ok(()),
+                None => None,
             };
-            match verdict {
-                Ok(()) => {
-                    out.pass(before)?;
-                    out.pass(member)?;
-                    before = b",";
-                }
-                Err(denied) => {
-                    if let Some(answer) = denied.to_client {
-                        out.pass(before)?;
-                        pass_refusal(&answer, out)?;
-                        before = b",";
-                    }
-                    refused.extend(denied.to_server);
-                    if refused.len() >= MOST_IN_ARRAY {
-                        out.refuse(Reply::Batch(std::mem::take(&mut refused)))?;
-                    }
-                }
+            let Some(denied) = denied else {
+                out.pass(before)?;
+                before = b",";
+                return out.pass(member);
+            };
+            if let Some(answer) = denied.to_client() {
+                out.pass(before)?;
+                before = b",";
+                pass_refusal(&answer, out)?;
             }
-            Ok::<(), io::Error>(())
+            refused.extend(denied.to_server());
+            if refused.len() >= MOST_IN_ARRAY {
+                out.refuse(Reply::Batch(mem::take(&mut refused)))?;
+            }
+            Ok(())
         })?;
         if !refused.is_empty() {
             out.refuse(Reply::Batch(refused))?;
@@ -303,17 +295,17 @@ impl Judge {
         Some(task)
     }
 
-    /// Admits all that a message asks, or none of it.
-    fn message(
+    /// Admits all that a message asks, or denies all of it.
+    fn message<'a>(
         &mut self,
         text: &[u8],
-        message: Message<'_>,
+        message: Message<'a>,
         counting: &Counting<'_>,
         now: Instant,
-    ) -> Result<(), Denied> {
+    ) -> Option<Denied<'a>> {
         let task = self.note_answer(&message);
         if message.asks_nothing() {
-            return Ok(());
+            return None;
         }
         let door = door(&message, task.is_some());
         let (id, is_request) = (message.id(), !message.asks().is_empty());
@@ -339,19 +331,17 @@ impl Judge {
                 if charged.total() > 0 {
                     self.reporter.report(&self.session, door, &charged, None);
                 }
-                Ok(())
+                None
             }
             Err(refusal) => {
                 self.reporter
                     .report(&self.session, door, &ask, Some(&refusal));
                 self.advise(&refusal);
-                let to = |needed| {
-                    id.filter(|_| needed)
-                        .map(|id| Refused::new(id, refusal.clone()))
-                };
-                Err(Denied {
-                    to_server: to(is_request),
-                    to_client: to(answers),
+                Some(Denied {
+                    refusal,
+                    id,
+                    is_request,
+                    answers,
                 })
             }
         }
@@ -377,13 +367,32 @@ impl Judge {
     }
 }
 
-/// The answers that a refused message makes necessary.
-#[derive(Debug, Default)]
-struct Denied {
-    /// In place of the client's answer.
-    to_server: Option<Refused>,
-    /// In place of the server's answer.
-    to_client: Option<Refused>,
+/// A message that was refused, and who waits for an answer because of it.
+#[derive(Debug)]
+struct Denied<'a> {
+    refusal: Refusal,
+    id: Option<&'a [u8]>,
+    /// It asks by its method, and its server waits if it has an id.
+    is_request: bool,
+    /// It asks as the answer to a call, and the client waits.
+    answers: bool,
+}
+
+impl Denied<'_> {
+    /// The answer in the client's place.
+    fn to_server(&self) -> Option<Refused> {
+        self.answer(self.is_request)
+    }
+
+    /// The answer in the server's place.
+    fn to_client(&self) -> Option<Refused> {
+        self.answer(self.answers)
+    }
+
+    fn answer(&self, is_awaited: bool) -> Option<Refused> {
+        let id = self.id.filter(|_| is_awaited)?;
+        Some(Refused::new(id, self.refusal.clone()))
+    }
 }
 
 fn pass_refusal(refused: &Refused, out: &mut impl Outlet) -> io::Result<()> {

@@ -105,7 +105,8 @@ impl Lines {
         last: bool,
         out: &mut impl Outlet,
     ) -> io::Result<LongLine> {
-        if !search.finds_in(part) && !(last && search.finds_at_end()) {
+        let found = search.finds_in(part) || (last && search.finds_at_end());
+        if !found {
             self.position.advance(part);
             out.pass(part)?;
             return Ok(LongLine::Passing(search));

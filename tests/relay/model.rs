@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// The most questions that any of the readers sees in a stream.
-pub fn questions_seen(stream: &[u8]) -> usize {
+pub(crate) fn questions_seen(stream: &[u8]) -> usize {
     let mut most = 0;
     for text in [lossy(stream), ignoring(stream)] {
         for last_wins in [true, false] {

@@ -1,12 +1,13 @@
 //! The two promises of the relay, on frames that were shown to real readers and on made-up ones.
 
-mod relay;
-
 use mcp_question_throttle::limits::{Limit, ProtoSettings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::relay::{Corpus, Relayed, relay, relay_with, vendor};
+use crate::{
+    harness::{self, Corpus, Relayed, relay, relay_with, vendor},
+    model,
+};
 
 /// One question of each kind a minute.
 fn one() -> ProtoSettings {
@@ -342,7 +343,7 @@ fn task_polled() {
         json!({"taskId": "t", "status": "input_required",
                "inputRequests": {key: {"method": "elicitation/create", "params": {"message": text}}}})
     };
-    let relayed = relay::session(one(), |session| {
+    let relayed = harness::session(one(), |session| {
         for poll in 0..10 {
             session.client(&format!(
                 r#"{{"jsonrpc":"2.0","id":{poll},"method":"tasks/get","params":{{"taskId":"t"}}}}"#
@@ -413,12 +414,12 @@ fn a_line_beyond_the_bound_is_sent_on_in_parts_or_cut_where_a_question_is_found(
         format!("{{\"id\":1,\"result\":{{\"text\":\"{padding} elicitation/create\"}}}}\n");
     let next = "{\"id\":2,\"result\":{}}\n";
     let stream = format!("{innocent}{next}");
-    let relayed = relay::short_frames(one(), stream.as_bytes(), 1000);
+    let relayed = harness::short_frames(one(), stream.as_bytes(), 1000);
     assert_eq!(relayed.to_client, stream.as_bytes());
 
     let late =
         format!("{{\"text\":\"{padding}\",\"method\":\"elicitation/create\",\"id\":1}}\n{next}");
-    let relayed = relay::short_frames(one(), late.as_bytes(), 1000);
+    let relayed = harness::short_frames(one(), late.as_bytes(), 1000);
     assert_eq!(relayed.unreadable, 1);
     let text = String::from_utf8(relayed.to_client).unwrap();
     assert!(!text.contains("elicitation/create"), "{text}");
@@ -428,7 +429,7 @@ fn a_line_beyond_the_bound_is_sent_on_in_parts_or_cut_where_a_question_is_found(
     );
 
     let early = format!("{{\"method\":\"elicitation/create\",\"text\":\"{padding}\"}}\n{next}");
-    let relayed = relay::short_frames(one(), early.as_bytes(), 1000);
+    let relayed = harness::short_frames(one(), early.as_bytes(), 1000);
     assert_eq!(relayed.to_client, next.as_bytes());
 }
 
@@ -498,7 +499,7 @@ proptest! {
         stream in stream_of([INNOCENT, ASKING, ASKING].concat())
     ) {
         let relayed = relay(&stream);
-        let seen = relay::readers::questions_seen(&relayed.to_client);
+        let seen = model::questions_seen(&relayed.to_client);
         prop_assert!(
             seen as u64 <= relayed.admitted,
             "{seen} seen, {} counted: {}", relayed.admitted, stream.escape_ascii()

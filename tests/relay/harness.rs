@@ -1,12 +1,5 @@
 //! A stream of frames through the relay's judge, and what came out on both sides.
 
-#![expect(
-    unreachable_pub,
-    reason = "a module shared by test binaries is no public face"
-)]
-
-pub mod readers;
-
 use std::{io, sync::Arc};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -21,12 +14,12 @@ use serde_json::Value;
 
 /// What left the relay, and what it counted.
 #[derive(Debug, Default)]
-pub struct Relayed {
-    pub to_client: Vec<u8>,
-    pub to_server: Vec<u8>,
-    pub admitted: u64,
-    pub refused: u64,
-    pub unreadable: u64,
+pub(crate) struct Relayed {
+    pub(crate) to_client: Vec<u8>,
+    pub(crate) to_server: Vec<u8>,
+    pub(crate) admitted: u64,
+    pub(crate) refused: u64,
+    pub(crate) unreadable: u64,
 }
 
 impl Outlet for Relayed {
@@ -43,11 +36,11 @@ impl Outlet for Relayed {
 }
 
 impl Relayed {
-    pub fn client_lines(&self) -> Vec<Value> {
+    pub(crate) fn client_lines(&self) -> Vec<Value> {
         parse_lines(&self.to_client)
     }
 
-    pub fn replies(&self) -> Vec<Value> {
+    pub(crate) fn replies(&self) -> Vec<Value> {
         parse_lines(&self.to_server)
     }
 }
@@ -60,7 +53,7 @@ fn parse_lines(bytes: &[u8]) -> Vec<Value> {
 }
 
 /// So much room that nothing is refused, while everything is counted.
-pub fn roomy() -> ProtoSettings {
+pub(crate) fn roomy() -> ProtoSettings {
     let most = Limit::new(1_000_000).unwrap();
     ProtoSettings::default()
         .with_sampling_per_minute(most)
@@ -70,35 +63,35 @@ pub fn roomy() -> ProtoSettings {
 }
 
 /// One vendor method.
-pub fn vendor() -> QuestionMethods {
+pub(crate) fn vendor() -> QuestionMethods {
     QuestionMethods::new()
         .with("openai/form", QuestionKind::Elicitation)
         .unwrap()
 }
 
-pub fn relay(stream: &[u8]) -> Relayed {
+pub(crate) fn relay(stream: &[u8]) -> Relayed {
     relay_with(roomy(), stream)
 }
 
-pub fn relay_with(settings: ProtoSettings, stream: &[u8]) -> Relayed {
+pub(crate) fn relay_with(settings: ProtoSettings, stream: &[u8]) -> Relayed {
     short_frames(settings, stream, LONGEST_FRAME)
 }
 
 /// With another bound on what is read as a whole.
-pub fn short_frames(settings: ProtoSettings, stream: &[u8], longest: usize) -> Relayed {
+pub(crate) fn short_frames(settings: ProtoSettings, stream: &[u8], longest: usize) -> Relayed {
     let mut peer = Peer::new(settings);
     peer.stream(stream, longest);
     peer.end()
 }
 
 /// A client and a server that take turns.
-pub fn session(settings: ProtoSettings, talk: impl FnOnce(&mut Peer)) -> Relayed {
+pub(crate) fn session(settings: ProtoSettings, talk: impl FnOnce(&mut Peer)) -> Relayed {
     let mut peer = Peer::new(settings);
     talk(&mut peer);
     peer.end()
 }
 
-pub struct Peer {
+pub(crate) struct Peer {
     lines: Lines,
     out: Relayed,
 }
@@ -114,12 +107,12 @@ impl Peer {
     }
 
     /// The client sends a message.
-    pub fn client(&self, message: &str) {
+    pub(crate) fn client(&self, message: &str) {
         self.lines.judge().polls().note(message.as_bytes());
     }
 
     /// The server sends a message.
-    pub fn server(&mut self, message: &Value) {
+    pub(crate) fn server(&mut self, message: &Value) {
         self.stream(format!("{message}\n").as_bytes(), LONGEST_FRAME);
     }
 
@@ -159,15 +152,15 @@ impl Peer {
 }
 
 /// A frame of `tests/data/frames.jsonl`, as a hostile server could write it.
-pub struct Corpus {
-    pub name: String,
-    pub frame: Vec<u8>,
+pub(crate) struct Corpus {
+    pub(crate) name: String,
+    pub(crate) frame: Vec<u8>,
     /// `must`, `must not` or `may`.
-    pub counted: String,
+    pub(crate) counted: String,
 }
 
 impl Corpus {
-    pub fn load() -> Vec<Self> {
+    pub(crate) fn load() -> Vec<Self> {
         let frames = include_str!("../data/frames.jsonl");
         let cases: Vec<_> = frames
             .lines()
