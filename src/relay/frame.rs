@@ -34,6 +34,8 @@ pub struct Frames {
     start: usize,
     /// What comes before holds no end of line.
     searched: usize,
+    /// What comes after is room.
+    end: usize,
     longest: usize,
     in_long_line: bool,
 }
@@ -52,6 +54,7 @@ impl Frames {
             buffer: Vec::new(),
             start: 0,
             searched: 0,
+            end: 0,
             longest,
             in_long_line: false,
         }
@@ -64,40 +67,38 @@ impl Frames {
     /// Those of `source`, except that an interrupted read is done again.
     pub fn read_from(&mut self, source: &mut impl io::Read) -> io::Result<usize> {
         self.make_room();
-        let filled = self.buffer.len();
-        self.buffer.resize(filled + CHUNK, 0);
-        let read = loop {
-            match source.read(&mut self.buffer[filled..]) {
+        loop {
+            match source.read(&mut self.buffer[self.end..]) {
+                Ok(read) => {
+                    self.end += read;
+                    return Ok(read);
+                }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => break read,
+                Err(error) => return Err(error),
             }
-        };
-        self.buffer
-            .truncate(filled + read.as_ref().copied().unwrap_or_default());
-        read
+        }
     }
 
     /// The next piece that is complete.
     pub fn next_piece(&mut self) -> Option<Piece<'_>> {
         let start = self.start;
-        if let Some(found) = memchr(b'\n', &self.buffer[self.searched..]) {
-            let end = self.searched + found + 1;
-            self.start = end;
-            self.searched = end;
-            let bytes = &self.buffer[start..end];
+        if let Some(found) = memchr(b'\n', &self.buffer[self.searched..self.end]) {
+            self.start = self.searched + found + 1;
+            self.searched = self.start;
+            let bytes = &self.buffer[start..self.start];
             return Some(if mem::take(&mut self.in_long_line) {
                 Piece::Part { bytes, last: true }
             } else {
                 Piece::Line(bytes)
             });
         }
-        self.searched = self.buffer.len();
-        let held = self.searched - start;
+        self.searched = self.end;
+        let held = self.end - start;
         if held > self.longest || (self.in_long_line && held > 0) {
             self.in_long_line = true;
-            self.start = self.searched;
+            self.start = self.end;
             return Some(Piece::Part {
-                bytes: &self.buffer[start..],
+                bytes: &self.buffer[start..self.end],
                 last: false,
             });
         }
@@ -106,7 +107,7 @@ impl Frames {
 
     /// What is left at the end of the stream: half a line.
     pub fn rest(&mut self) -> Option<Piece<'_>> {
-        let bytes = &self.buffer[mem::replace(&mut self.start, self.buffer.len())..];
+        let bytes = &self.buffer[mem::replace(&mut self.start, self.end)..self.end];
         if mem::take(&mut self.in_long_line) {
             Some(Piece::Part { bytes, last: true })
         } else {
@@ -114,15 +115,22 @@ impl Frames {
         }
     }
 
-    /// Moves what is left to the front.
+    /// Makes room for a chunk, behind what is not given out yet.
     fn make_room(&mut self) {
-        if self.start == self.buffer.len() && self.buffer.capacity() > KEPT {
-            self.buffer = Vec::new();
-        } else {
-            self.buffer.drain(..self.start);
-        }
+        self.buffer.copy_within(self.start..self.end, 0);
         self.searched -= self.start;
+        self.end -= self.start;
         self.start = 0;
+        if self.end == 0 && self.buffer.len() > KEPT {
+            self.buffer = Vec::new();
+        }
+        if self.buffer.len() < self.end + CHUNK {
+            // In steps that grow with it, so that a long line is copied a few times only; and
+            // no further than a line can get before it is given out in parts.
+            let most = self.longest.saturating_add(2 * CHUNK);
+            let room = (2 * self.end).min(most).max(self.end + CHUNK);
+            self.buffer.resize(room, 0);
+        }
     }
 }
 
@@ -180,6 +188,6 @@ mod tests {
         while frames.read_from(&mut stream).unwrap() > 0 {
             while frames.next_piece().is_some() {}
         }
-        assert!(frames.buffer.capacity() <= KEPT);
+        assert!(frames.buffer.len() <= KEPT);
     }
 }

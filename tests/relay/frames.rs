@@ -1,33 +1,16 @@
 //! The two promises of the relay, on frames that were shown to real readers and on made-up ones.
 
-use mcp_question_throttle::limits::{Limit, ProtoSettings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::{
-    harness::{self, Corpus, Relayed, relay, relay_with, vendor},
+    harness::{self, Corpus, Relayed, one, relay, relay_exhausted, relay_in_steps, relay_with},
     model,
 };
 
-/// One question of each kind a minute.
-fn one() -> ProtoSettings {
-    let one = Limit::new(1).unwrap();
-    ProtoSettings::default()
-        .with_sampling_per_minute(one)
-        .with_elicitation_per_minute(one)
-        .with_questions(vendor())
-}
-
-/// Uses up both limits, and leaves nothing behind.
-const EXHAUST: &[u8] = b"{\"id\":0,\"method\":\"sampling/createMessage\"}\n\
-                         {\"id\":0,\"method\":\"elicitation/create\"}\n";
-
 /// What comes of `frame` while there is room, and when there is none.
 fn fresh_and_exhausted(frame: &[u8]) -> (Relayed, Relayed) {
-    let fresh = relay(frame);
-    let mut exhausted = relay_with(one(), &[EXHAUST, frame].concat());
-    exhausted.to_client.drain(..EXHAUST.len());
-    (fresh, exhausted)
+    (relay(frame), relay_exhausted(frame))
 }
 
 #[test]
@@ -504,12 +487,16 @@ proptest! {
             seen as u64 <= relayed.admitted,
             "{seen} seen, {} counted: {}", relayed.admitted, stream.escape_ascii()
         );
+        let exhausted = relay_exhausted(&stream);
+        prop_assert_eq!(model::questions_seen(&exhausted.to_client), 0);
     }
 
     /// The first promise: what is not a question leaves byte for byte.
     #[test]
     fn what_is_not_a_question_leaves_as_it_came(stream in stream_of(INNOCENT.to_vec())) {
-        prop_assert_eq!(relay(&stream).to_client, stream);
+        prop_assert_eq!(&relay(&stream).to_client, &stream);
+        prop_assert_eq!(&relay_in_steps(&stream, 1).to_client, &stream);
+        prop_assert_eq!(&relay_exhausted(&stream).to_client, &stream);
     }
 
     /// Any JSON at all leaves as it came unless its own members make it a question.

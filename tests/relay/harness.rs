@@ -12,6 +12,9 @@ use mcp_question_throttle::{
 };
 use serde_json::Value;
 
+/// How many bytes arrive at a time, unless said otherwise.
+const STEP: usize = 700;
+
 /// What left the relay, and what it counted.
 #[derive(Debug, Default)]
 pub(crate) struct Relayed {
@@ -77,10 +80,33 @@ pub(crate) fn relay_with(settings: ProtoSettings, stream: &[u8]) -> Relayed {
     short_frames(settings, stream, LONGEST_FRAME)
 }
 
+/// One question of each kind a minute.
+pub(crate) fn one() -> ProtoSettings {
+    let one = Limit::new(1).unwrap();
+    ProtoSettings::default()
+        .with_sampling_per_minute(one)
+        .with_elicitation_per_minute(one)
+        .with_questions(vendor())
+}
+
+/// When both limits are used up. What used them up is not in the result.
+pub(crate) fn relay_exhausted(stream: &[u8]) -> Relayed {
+    const EXHAUST: &[u8] = b"{\"id\":0,\"method\":\"sampling/createMessage\"}\n\
+                             {\"id\":0,\"method\":\"elicitation/create\"}\n";
+    let mut relayed = relay_with(one(), &[EXHAUST, stream].concat());
+    relayed.to_client.drain(..EXHAUST.len());
+    relayed
+}
+
+/// When `step` bytes arrive at a time.
+pub(crate) fn relay_in_steps(stream: &[u8], step: usize) -> Relayed {
+    session(roomy(), |peer| peer.stream(stream, LONGEST_FRAME, step))
+}
+
 /// With another bound on what is read as a whole.
 pub(crate) fn short_frames(settings: ProtoSettings, stream: &[u8], longest: usize) -> Relayed {
     let mut peer = Peer::new(settings);
-    peer.stream(stream, longest);
+    peer.stream(stream, longest, STEP);
     peer.end()
 }
 
@@ -113,13 +139,13 @@ impl Peer {
 
     /// The server sends a message.
     pub(crate) fn server(&mut self, message: &Value) {
-        self.stream(format!("{message}\n").as_bytes(), LONGEST_FRAME);
+        self.stream(format!("{message}\n").as_bytes(), LONGEST_FRAME, STEP);
     }
 
-    fn stream(&mut self, mut stream: &[u8], longest: usize) {
+    fn stream(&mut self, mut stream: &[u8], longest: usize, step: usize) {
         let mut frames = Frames::new(longest);
         loop {
-            let read = frames.read_from(&mut io::Read::take(&mut stream, 700));
+            let read = frames.read_from(&mut io::Read::take(&mut stream, step as u64));
             let ended = read.unwrap() == 0;
             while let Some(piece) = frames.next_piece() {
                 self.lines
