@@ -103,7 +103,10 @@ impl Service<RoleClient> for Handler {
                 "content": {"type": "text", "text": "4"},
                 "model": "test-model",
             }),
-            "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
+            "elicitation/create" => {
+                let content = filled_in(&value["params"]["requestedSchema"]);
+                json!({"action": "accept", "content": content})
+            }
             "roots/list" => json!({"roots": []}),
             _ => json!({}),
         };
@@ -128,6 +131,23 @@ impl Service<RoleClient> for Handler {
         .unwrap();
         ClientConfig::new(capabilities, Implementation::new("test-client", "1.0.0"))
     }
+}
+
+/// A form filled in as its schema asks.
+fn filled_in(schema: &Value) -> Value {
+    let fields = schema["properties"].as_object().cloned();
+    fields
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, field)| {
+            let value = match field["type"].as_str() {
+                Some("boolean") => json!(true),
+                Some("integer" | "number") => field.get("minimum").cloned().unwrap_or(json!(1)),
+                _ => json!("Ada"),
+            };
+            (name, value)
+        })
+        .collect()
 }
 
 /// The server's end of the pipe: lines out, lines in.
