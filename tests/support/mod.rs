@@ -9,14 +9,20 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_question_throttle::{ClientSession, Throttled};
+use mcp_question_throttle::{
+    ClientSession, Throttled,
+    limits::{Limit, ProtoSettings},
+};
 use rmcp::{
     ServiceExt,
     model::{
-        ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation,
+        ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation, ProtocolVersion,
         ServerNotification, ServerRequest,
     },
-    service::{NotificationContext, RequestContext, RoleClient, Service},
+    service::{
+        ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RoleClient,
+        Service,
+    },
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -103,7 +109,10 @@ impl Service<RoleClient> for Handler {
                 "content": {"type": "text", "text": "4"},
                 "model": "test-model",
             }),
-            "elicitation/create" => json!({"action": "accept", "content": {"name": "Ada"}}),
+            "elicitation/create" => {
+                let content = filled_in(&value["params"]["requestedSchema"]);
+                json!({"action": "accept", "content": content})
+            }
             "roots/list" => json!({"roots": []}),
             _ => json!({}),
         };
@@ -128,6 +137,23 @@ impl Service<RoleClient> for Handler {
         .unwrap();
         ClientConfig::new(capabilities, Implementation::new("test-client", "1.0.0"))
     }
+}
+
+/// A form filled in as its schema asks.
+fn filled_in(schema: &Value) -> Value {
+    let fields = schema["properties"].as_object().cloned();
+    fields
+        .unwrap_or_default()
+        .into_iter()
+        .map(|(name, field)| {
+            let value = match field["type"].as_str() {
+                Some("boolean") => json!(true),
+                Some("integer" | "number") => field.get("minimum").cloned().unwrap_or(json!(1)),
+                _ => json!("Ada"),
+            };
+            (name, value)
+        })
+        .collect()
 }
 
 /// The server's end of the pipe: lines out, lines in.
@@ -167,17 +193,81 @@ impl Server {
     /// Answers the handshake of 2025-11-25, and gives back the initialize request.
     pub async fn handshake(&mut self) -> Value {
         let initialize = self.receive().await;
+        self.welcome(&initialize, "scripted").await;
+        initialize
+    }
+
+    /// The same under another name.
+    pub async fn handshake_as(&mut self, name: &str) {
+        let initialize = self.receive().await;
+        self.welcome(&initialize, name).await;
+    }
+
+    async fn welcome(&mut self, initialize: &Value, name: &str) {
         assert_eq!(initialize["method"], "initialize");
-        self.send(
-            &json!({"jsonrpc": "2.0", "id": initialize["id"], "result": {
+        self.answer(
+            initialize,
+            json!({
                 "protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
-                "serverInfo": {"name": "scripted", "version": "1.0.0"},
-            }}),
+                "serverInfo": {"name": name, "version": "1.0.0"},
+            }),
         )
         .await;
         assert_eq!(self.receive().await["method"], "notifications/initialized");
-        initialize
+    }
+
+    /// Answers the discovery of 2026-07-28.
+    pub async fn discovery(&mut self) {
+        let discover = self.receive().await;
+        assert_eq!(discover["method"], "server/discover");
+        self.answer(
+            &discover,
+            json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {
+                    "tools": {}, "prompts": {}, "resources": {},
+                    "extensions": {"io.modelcontextprotocol/tasks": {}},
+                },
+                "serverInfo": {"name": "scripted", "version": "1.0.0"},
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+        )
+        .await;
+    }
+
+    /// Answers a request with a result.
+    pub async fn answer(&mut self, request: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+            .await;
+    }
+
+    /// Answers a request with an error.
+    pub async fn answer_error(&mut self, request: &Value, error: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+            .await;
+    }
+
+    /// The next request of this method; the client's notifications are passed over.
+    pub async fn request(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.receive().await;
+            if message.get("id").is_some() {
+                assert_eq!(message["method"], method, "{message}");
+                return message;
+            }
+        }
+    }
+
+    /// Everything the client still writes until it has gone.
+    pub async fn until_gone(&mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(line) = self.line().await {
+            all.push(serde_json::from_str(&line).unwrap());
+        }
+        all
     }
 }
 
@@ -218,4 +308,61 @@ pub fn question(method: &str, id: impl Into<Value>) -> Value {
 
 pub fn is_refusal(message: &Value) -> bool {
     message["error"]["code"] == -32603 && message["error"]["data"]["cause"].is_string()
+}
+
+/// Limits of a server, with those of sessions turned off.
+pub fn limits(sampling: u32, elicitation: u32) -> ProtoSettings {
+    ProtoSettings::default()
+        .with_sampling_per_minute(Limit::new(sampling).unwrap())
+        .with_sampling_session_per_minute(Limit::OFF)
+        .with_elicitation_per_minute(Limit::new(elicitation).unwrap())
+}
+
+/// A throttled client connected to a scripted server of 2026-07-28.
+pub async fn connect_modern<S: Service<RoleClient>>(
+    throttled: Throttled<S>,
+) -> (ClientSession<S>, Server) {
+    let (client, mut server) = pipe();
+    let lifecycle = ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    };
+    let (running, ()) = tokio::join!(
+        throttled.serve_with_lifecycle(client, lifecycle),
+        server.discovery()
+    );
+    (ClientSession::new(running.unwrap()), server)
+}
+
+/// An `input_required` result.
+pub fn round(entries: &[(&str, &str)], state: Option<&str>) -> Value {
+    let mut result = json!({"resultType": "input_required"});
+    if !entries.is_empty() {
+        result["inputRequests"] = inputs(entries);
+    }
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+/// Input requests: key and method of each.
+pub fn inputs(entries: &[(&str, &str)]) -> Value {
+    entries
+        .iter()
+        .map(|(key, method)| {
+            let mut entry = question(method, 0);
+            let fields = entry.as_object_mut().unwrap();
+            fields.remove("jsonrpc");
+            fields.remove("id");
+            if *method == "roots/list" {
+                fields.remove("params");
+            }
+            ((*key).to_owned(), entry)
+        })
+        .collect()
+}
+
+/// A finished tool call.
+pub fn done() -> Value {
+    json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
 }
