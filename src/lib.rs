@@ -17,7 +17,8 @@
 //! # Features
 //!
 //! `file` adds settings from TOML files and environment variables. `command` (default) adds the
-//! command `mcp-question-throttle`. An embedder needs neither.
+//! command `mcp-question-throttle`, and the module `relay` behind it, which holds the frames of a
+//! server to the limits without rmcp. An embedder needs neither.
 
 mod call_error;
 pub mod clock;
