@@ -180,9 +180,7 @@ impl Row {
             Ok(book) => book,
             Err(poisoned) => poisoned.into_inner(),
         };
-        let Some(place) = book.sessions.try_remove(key) else {
-            return None;
-        };
+        let place = book.sessions.try_remove(key)?;
         for kind in QuestionKind::ALL {
             book.refused[kind as usize][Window::Session as usize] +=
                 place.gates.of(kind).take_refused();
