@@ -8,12 +8,7 @@ mod row;
 mod seen;
 mod snapshot;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use self::{
     gate::{Gate, Gates},
@@ -27,7 +22,7 @@ use crate::{
     limits::{ProtoSettings, ServerName, Settings},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal, RetryAfter},
-    sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock},
+    sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, RwLock},
     window::{Epoch, Moment},
 };
 
