@@ -3,18 +3,13 @@
 //! The clock is passed in. What it counts is given back, so that a scenario that measures
 //! something else than it says is noticed.
 
-use std::{
-    error::Error,
-    hint::black_box,
-    mem,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{error::Error, hint::black_box, mem, sync::Arc, time::Instant};
 
 use mcp_question_throttle::{
     limits::{Invalid, Limit, ProtoSettings, ServerName},
     question::{Method, QuestionKind},
     throttle::{Ask, Session, Throttle},
+    window::Moment,
 };
 
 static METHOD: Method = Method::protocol(QuestionKind::Sampling.method());
@@ -25,6 +20,7 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
     Ok(match scenario {
         "nothing" => nothing(count),
         "admit" => admit(count, 1)?,
+        "admit, from an Instant" => admit_at_an_instant(count)?,
         "admit among 10 servers" => admit(count, 10)?,
         "admit among 10000 servers" => admit(count, 10_000)?,
         "admit a round of ten" => admit_round(count)?,
@@ -34,7 +30,7 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
         "refuse early" => refuse_early(count)?,
         "refuse saturated" => refuse_saturated(count)?,
         "sessions" => sessions(count, 1)?,
-        "servers" => sessions(count, count)?,
+        "servers" => sessions(count / 10, count / 10)? * 10,
         "storm" => storm(count)?,
         "million" => million(count)?,
         other => peer(other, count)?,
@@ -69,26 +65,38 @@ pub(crate) fn session(throttle: &Arc<Throttle>, server: usize) -> Result<Session
 }
 
 /// Asks `count` times and gives back how many were admitted.
-fn ask(session: &Session, now: Instant, count: usize) -> usize {
-    let mut admitted = 0;
-    for _ in 0..count {
-        let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-        let verdict = black_box(session).admit(black_box(now), black_box(&ask));
-        admitted += usize::from(black_box(verdict).is_ok());
-    }
-    admitted
+fn ask(session: &Session, at: Moment, count: usize) -> usize {
+    let ask = Ask::one(QuestionKind::Sampling, &METHOD);
+    (0..count)
+        .filter(|_| {
+            let verdict = black_box(session).admit_at(black_box(at), black_box(&ask));
+            black_box(&verdict).is_ok()
+        })
+        .count()
 }
 
 /// The loop alone.
 fn nothing(count: usize) -> usize {
+    let ask = Ask::one(QuestionKind::Sampling, &METHOD);
+    (0..count)
+        .filter(|_| {
+            black_box((black_box(Moment::START), black_box(&ask)));
+            black_box(&true).to_owned()
+        })
+        .count()
+}
+
+/// With an [`Instant`], whose conversion costs more than a refusal.
+fn admit_at_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
-    let mut done = 0;
-    for _ in 0..count {
-        let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-        black_box((black_box(now), black_box(&ask)));
-        done += usize::from(black_box(true));
-    }
-    done
+    let session = session(&throttle(NO_LIMIT_MET, NO_LIMIT_MET, now)?, 0)?;
+    let ask = Ask::one(QuestionKind::Sampling, &METHOD);
+    Ok((0..count)
+        .filter(|_| {
+            let verdict = black_box(&session).admit(black_box(now), black_box(&ask));
+            black_box(&verdict).is_ok()
+        })
+        .count())
 }
 
 fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
@@ -98,13 +106,13 @@ fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
         .map(|server| session(&throttle, server))
         .collect::<Result<_, _>>()?;
     for session in &sessions {
-        ask(session, now, 1);
+        ask(session, Moment::START, 1);
     }
     Ok(sessions
         .iter()
         .cycle()
         .take(count)
-        .map(|session| ask(session, now, 1))
+        .map(|session| ask(session, Moment::START, 1))
         .sum())
 }
 
@@ -118,19 +126,19 @@ fn admit_round(count: usize) -> Result<usize, Box<dyn Error>> {
     );
     Ok((0..count)
         .filter(|_| {
-            let verdict = session.admit(black_box(now), black_box(&round));
-            black_box(verdict).is_ok()
+            let verdict = session.admit_at(black_box(Moment::START), black_box(&round));
+            black_box(&verdict).is_ok()
         })
         .count())
 }
 
 fn admit_in_new_windows(count: usize) -> Result<usize, Box<dyn Error>> {
-    let mut now = Instant::now();
-    let session = session(&throttle(1, 1, now)?, 0)?;
+    let session = session(&throttle(1, 1, Instant::now())?, 0)?;
+    let mut at = Moment::START;
     let mut admitted = 0;
     for _ in 0..count {
-        now += Duration::from_secs(60);
-        admitted += ask(&session, now, 1);
+        at = Moment::from_nanos(at.to_nanos() + 60_000_000_000);
+        admitted += ask(&session, at, 1);
     }
     Ok(admitted)
 }
@@ -138,19 +146,19 @@ fn admit_in_new_windows(count: usize) -> Result<usize, Box<dyn Error>> {
 fn refuse(count: usize, server: u32, of_session: u32) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let session = session(&throttle(server, of_session, now)?, 0)?;
-    ask(&session, now, 1);
-    Ok(count - ask(&session, now, count))
+    ask(&session, Moment::START, 1);
+    Ok(count - ask(&session, Moment::START, count))
 }
 
 fn refuse_early(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let session = session(&throttle(1, 1, now)?, 0)?;
-    ask(&session, now, 1);
+    ask(&session, Moment::START, 1);
     Ok((0..count)
         .filter(|_| {
             let kind = black_box(QuestionKind::Sampling);
             let refusal = session.refuse_early(black_box(now), kind, black_box(&METHOD));
-            black_box(refusal).is_some()
+            black_box(&refusal).is_some()
         })
         .count())
 }
@@ -160,10 +168,10 @@ fn refuse_saturated(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let throttle = throttle(5, 5, now)?;
     for server in 0..10_000 {
-        ask(&session(&throttle, server)?, now, 1);
+        ask(&session(&throttle, server)?, Moment::START, 1);
     }
     let newcomer = session(&throttle, 10_000)?;
-    Ok(count - ask(&newcomer, now, count))
+    Ok(count - ask(&newcomer, Moment::START, count))
 }
 
 /// Leaves `count` sessions behind that have asked, spread over `servers`.
@@ -174,7 +182,10 @@ fn sessions(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     for number in 0..count {
         sessions.push(session(&throttle, number % servers)?);
     }
-    let admitted = sessions.iter().map(|session| ask(session, now, 1)).sum();
+    let admitted = sessions
+        .iter()
+        .map(|session| ask(session, Moment::START, 1))
+        .sum();
     mem::forget(sessions);
     Ok(admitted)
 }
@@ -190,7 +201,7 @@ fn storm(count: usize) -> Result<usize, Box<dyn Error>> {
             .collect::<Result<_, _>>()?;
         admitted += sessions
             .iter()
-            .map(|session| ask(session, now, 1))
+            .map(|session| ask(session, Moment::START, 1))
             .sum::<usize>();
     }
     mem::forget(throttle);
