@@ -119,7 +119,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         for (key, input) in &input_requests {
             answered.insert(key, input);
         }
-        self.answer_all(input_requests, admission, &methods, peer)
+        self.answer_all(input_requests, admission, Door::Task, &methods, peer)
             .await
     }
 }
