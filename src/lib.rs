@@ -25,6 +25,8 @@ pub mod limits;
 mod pool;
 pub mod question;
 pub mod refusal;
+#[cfg(feature = "command")]
+pub mod relay;
 pub mod service;
 mod session;
 #[cfg(feature = "file")]

@@ -16,7 +16,7 @@ use std::{
 };
 
 use self::{
-    gate::Gates,
+    gate::{Gate, Gates},
     row::{Denied, Obstacle, Row, Window},
 };
 pub use self::{
@@ -69,7 +69,8 @@ pub struct Throttle {
     table: Mutex<Table>,
     capacity: usize,
     next_session: AtomicU64,
-    /// No row can be reclaimed before this moment, unless a session ends first.
+    /// No row can be reclaimed before this moment; `u64::MAX` while none has lost its sessions,
+    /// 0 if that has to be found out.
     reclaim_from: AtomicU64,
     saturated: AtomicU64,
 }
@@ -224,10 +225,10 @@ impl Throttle {
         if at.to_nanos() < self.reclaim_from.load(Ordering::Relaxed) {
             return;
         }
-        // A session that ends while we look sets this to zero, and the minimum keeps that.
+        // A session that ends while we look lowers this, and the minimum keeps that.
         self.reclaim_from.store(u64::MAX, Ordering::Relaxed);
         let mut earliest = u64::MAX;
-        table.rows.retain(|_, row| match row.reclaimable_from(at) {
+        table.rows.retain(|_, row| match row.reclaimable_from() {
             Some(from) if from <= at => false,
             Some(from) => {
                 earliest = earliest.min(from.to_nanos());
@@ -390,6 +391,10 @@ impl Session {
     /// The [`Refusal`], naming the limit in the way whose window ends last.
     pub fn admit(&self, now: Instant, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         let at = self.throttle.epoch.moment(now);
+        if ask.total() == 0 {
+            // Not a question, so it makes no row.
+            return Ok(Admission { questions: 0 });
+        }
         let seat = self.seat(at, ask)?;
         // A single question cannot ask for more than the limit, so a full window settles it
         // without the lock. That keeps a flood from slowing the sessions it shares the row with.
@@ -431,6 +436,13 @@ impl Session {
         task_use: TaskUse,
     ) -> Result<TaskInput<'e>, Refusal> {
         let at = self.throttle.epoch.moment(now);
+        if entries.is_empty() {
+            return Ok(TaskInput {
+                charged: Ask::new(),
+                admission: Admission { questions: 0 },
+                entries: Vec::new(),
+            });
+        }
         let seat = self.seat(at, &Entry::ask(entries))?;
         // Held over the decision, so that two polls of one task cannot both find an entry new.
         let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
@@ -489,21 +501,25 @@ impl Session {
                 Refusal::new(cause, ask.method(None)).counted(before, ask.total())
             })?;
         let gates = Arc::new(Gates::new(self.number));
-        let key = row
-            .book
-            .lock()
-            .map_err(|_| Refusal::internal())?
-            .add_session(Arc::clone(&gates));
+        let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
+        if !book.has_sessions() {
+            // It may have been the row to be reclaimed next.
+            throttle.reclaim_from.store(0, Ordering::Relaxed);
+        }
+        let key = book.add_session(Arc::clone(&gates));
+        drop(book);
         Ok(self.seat.get_or_init(|| Seat { row, gates, key }))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.get() {
-            seat.row.end_session(seat.key);
-            // The row may have become reclaimable.
-            self.throttle.reclaim_from.store(0, Ordering::Relaxed);
+        if let Some(seat) = self.seat.get()
+            && let Some(from) = seat.row.end_session(seat.key)
+        {
+            self.throttle
+                .reclaim_from
+                .fetch_min(from.to_nanos(), Ordering::Relaxed);
         }
     }
 }
@@ -529,29 +545,47 @@ impl Seat {
         }
     }
 
-    /// The refusal of a single question, if a window is full.
+    /// The refusal of a single question, if a window is full. Takes no lock.
     fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
-        let server = self.row.gates.of(kind).full_until(at);
-        let session = self.gates.of(kind).full_until(at);
-        let obstacle = Obstacle::latest(kind, server, session)?;
-        Some(self.refuse(at, obstacle, ask))
+        let server = self.gate(kind, Window::Server).full_until(at);
+        let session = self.gate(kind, Window::Session).full_until(at);
+        // The one that ends last, on a tie the server's; `None` is before every moment.
+        let (scope, ends) = if session > server {
+            (Window::Session, session)
+        } else {
+            (Window::Server, server)
+        };
+        ends?;
+        let obstacle = Obstacle {
+            kind,
+            scope,
+            max: self.row.bounds.of(kind, scope),
+            ends,
+        };
+        // A change of settings opens the gates before it sets the limits. If that happened between
+        // the two looks, the number may belong to another verdict: the lock decides.
+        (self.gate(kind, scope).full_until(at) == ends).then(|| self.refuse(at, obstacle, ask))
     }
 
     /// Counts a refusal at the window that is in the way.
     fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>) -> Refusal {
-        let gate = match obstacle.scope {
-            Window::Server => self.row.gates.of(obstacle.kind),
-            Window::Session => self.gates.of(obstacle.kind),
-        };
-        let before = gate.count_refused(ask.total());
-        let limit = obstacle.limit();
+        let before = self
+            .gate(obstacle.kind, obstacle.scope)
+            .count_refused(ask.total());
         let cause = Cause::LimitExceeded {
-            limit,
-            max: self.row.bounds.of(obstacle.kind, obstacle.scope),
+            limit: obstacle.limit(),
+            max: obstacle.max,
             retry_after: obstacle
                 .ends
                 .map(|ends| RetryAfter::from_wait(at.until(ends))),
         };
         Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, ask.total())
+    }
+
+    fn gate(&self, kind: QuestionKind, scope: Window) -> &Gate {
+        match scope {
+            Window::Server => self.row.gates.of(kind),
+            Window::Session => self.gates.of(kind),
+        }
     }
 }

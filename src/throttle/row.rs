@@ -35,7 +35,7 @@ pub(super) enum Window {
 }
 
 /// The limits in force, per kind, for the server and for each session; 0 is off. Written under
-/// the book's lock; a refusal reads the number it names without it.
+/// the book's lock while every gate is open; a refusal reads the number it names without it.
 #[derive(Debug)]
 pub(super) struct Bounds([[AtomicU32; 2]; 2]);
 
@@ -48,7 +48,7 @@ impl Bounds {
     }
 
     pub(super) fn of(&self, kind: QuestionKind, scope: Window) -> u32 {
-        self.0[kind as usize][scope as usize].load(Ordering::Relaxed)
+        self.0[kind as usize][scope as usize].load(Ordering::Acquire)
     }
 
     fn bound(&self, kind: QuestionKind, scope: Window) -> Option<u32> {
@@ -95,26 +95,13 @@ struct Place {
 pub(super) struct Obstacle {
     pub(super) kind: QuestionKind,
     pub(super) scope: Window,
+    /// The limit.
+    pub(super) max: u32,
     /// `None` if the ask can never fit.
     pub(super) ends: Option<Moment>,
 }
 
 impl Obstacle {
-    /// Of two full windows of one kind, the one that ends last; on a tie the server's.
-    pub(super) fn latest(
-        kind: QuestionKind,
-        server: Option<Moment>,
-        session: Option<Moment>,
-    ) -> Option<Self> {
-        // `None` is before every moment.
-        let (scope, ends) = if session > server {
-            (Window::Session, session)
-        } else {
-            (Window::Server, server)
-        };
-        ends.map(|_| Self { kind, scope, ends })
-    }
-
     pub(super) const fn limit(&self) -> LimitName {
         limit_name(self.kind, self.scope)
     }
@@ -149,62 +136,66 @@ impl Row {
     pub(super) fn set_bounds(&self, settings: &ProtoSettings) {
         // A poisoned row refuses everything, whatever its limits are (D13).
         let Ok(book) = self.book.lock() else { return };
+        // Opened first: a refusal that finds a gate shut on both sides of reading the limit knows
+        // that this limit shut it.
+        self.each_gate(&book, |_, _, _, gate| gate.set_full_until(Moment::START));
         for kind in QuestionKind::ALL {
             for scope in [Window::Server, Window::Session] {
                 self.bounds.0[kind as usize][scope as usize]
-                    .store(limit_in(settings, kind, scope), Ordering::Relaxed);
+                    .store(limit_in(settings, kind, scope), Ordering::Release);
             }
+        }
+        self.each_gate(&book, |kind, scope, window, gate| {
+            if let Some(bound) = self.bounds.bound(kind, scope) {
+                gate.set_full_until(window.full_until(bound));
+            }
+        });
+    }
+
+    fn each_gate(&self, book: &Book, mut f: impl FnMut(QuestionKind, Window, &FixedWindow, &Gate)) {
+        for kind in QuestionKind::ALL {
             let index = kind as usize;
-            self.show(
+            f(
                 kind,
                 Window::Server,
                 &book.windows[index],
                 self.gates.of(kind),
             );
             for (_, place) in &book.sessions {
-                let gate = place.gates.of(kind);
-                self.show(kind, Window::Session, &place.windows[index], gate);
+                f(
+                    kind,
+                    Window::Session,
+                    &place.windows[index],
+                    place.gates.of(kind),
+                );
             }
         }
     }
 
-    /// Shows on the outside whether a window is full.
-    fn show(&self, kind: QuestionKind, scope: Window, window: &FixedWindow, gate: &Gate) {
-        gate.set_full_until(match self.bounds.bound(kind, scope) {
-            Some(bound) => window.full_until(bound),
-            None => Moment::START,
-        });
-    }
-
-    /// Ends a session's windows.
-    pub(super) fn end_session(&self, key: usize) {
+    /// Ends a session's windows. Gives back from when the row can be reclaimed, if this was its
+    /// last session.
+    pub(super) fn end_session(&self, key: usize) -> Option<Moment> {
         // Even a poisoned row lets go of its sessions: nothing is decided by that.
         let mut book = match self.book.lock() {
             Ok(book) => book,
             Err(poisoned) => poisoned.into_inner(),
         };
-        let Some(place) = book.sessions.try_remove(key) else {
-            return;
-        };
+        let place = book.sessions.try_remove(key)?;
         for kind in QuestionKind::ALL {
             book.refused[kind as usize][Window::Session as usize] +=
                 place.gates.of(kind).take_refused();
         }
-        if book.sessions.is_empty() {
-            book.sessions.shrink_to_fit();
+        if !book.sessions.is_empty() {
+            return None;
         }
+        book.sessions.shrink_to_fit();
+        Some(book.all_ended())
     }
 
     /// From when this row can be reclaimed; `None` while it has a session or is poisoned.
-    pub(super) fn reclaimable_from(&self, at: Moment) -> Option<Moment> {
+    pub(super) fn reclaimable_from(&self) -> Option<Moment> {
         let book = self.book.lock().ok()?;
-        book.sessions.is_empty().then(|| {
-            book.windows
-                .iter()
-                .filter_map(|window| window.ends(at))
-                .max()
-                .unwrap_or(at)
-        })
+        book.sessions.is_empty().then(|| book.all_ended())
     }
 
     pub(super) fn snapshot(&self, server: ServerName, at: Moment) -> ServerSnapshot {
@@ -266,6 +257,20 @@ impl Row {
 }
 
 impl Book {
+    /// When the last of the server's windows ends or has ended.
+    fn all_ended(&self) -> Moment {
+        // At the beginning of time every window that was ever opened is open.
+        self.windows
+            .iter()
+            .filter_map(|window| window.ends(Moment::START))
+            .max()
+            .unwrap_or(Moment::START)
+    }
+
+    pub(super) fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty()
+    }
+
     pub(super) fn add_session(&mut self, gates: Arc<Gates>) -> usize {
         // A vector that doubles could hold twice what its sessions need.
         if self.sessions.len() == self.sessions.capacity() {
@@ -355,7 +360,12 @@ fn obstacle(
             let Err(Full { ends }) = window.room(at, bound, asked) else {
                 continue;
             };
-            let obstacle = Obstacle { kind, scope, ends };
+            let obstacle = Obstacle {
+                kind,
+                scope,
+                max: bound,
+                ends,
+            };
             if worst.is_none_or(|worst| obstacle.outlasts(&worst)) {
                 worst = Some(obstacle);
             }
