@@ -145,9 +145,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             let entry = match cleared::sort(request, methods) {
                 Sorted::Other(other) => Entry::Free(other),
                 Sorted::Question(question) => match admissions.next() {
-                    Some(admission) => {
-                        Entry::Paid(Permit::new(self, question, admission, door))
-                    }
+                    Some(admission) => Entry::Paid(Permit::new(self, question, admission, door)),
                     // As many were admitted as were counted, by the same table (D13).
                     None => return Err(Refused::new(Refusal::internal()).into()),
                 },
