@@ -158,6 +158,90 @@ async fn a_question_of_a_shared_task_is_shown_to_one_follower() {
     assert_eq!(log.questions(), [E]);
 }
 
+/// What was taken by a follower who went away, or whose handler failed, was once shown to nobody
+/// ever after, and the next follower polled for ever. It is asked again, and paid for again.
+#[tokio::test(start_paused = true)]
+async fn a_question_without_an_answer_is_asked_again_by_the_next_follower() {
+    let (handler, mut entered) = Handler::blocked();
+    let (log, gate) = (handler.log.clone(), handler.gate.clone());
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let ask = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+        entered.recv().await.unwrap();
+    };
+    tokio::select! {
+        ended = session.follow_task("t") => panic!("{ended:?}"),
+        () = ask => {}
+    }
+
+    gate.add_permits(1);
+    let serve = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+        let update = server.request("tasks/update").await;
+        assert_eq!(update["params"]["inputResponses"]["a"]["action"], "accept");
+        let lost = json!({"code": -32603, "message": "lost"});
+        server.answer_error(&update, lost).await;
+    };
+    let (ended, ()) = tokio::join!(session.follow_task("t"), serve);
+    assert!(
+        matches!(ended, Err(CallError::Service(ServiceError::McpError(_)))),
+        "{ended:?}"
+    );
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 2);
+    assert_eq!(log.questions().len(), 2, "never more than were paid for");
+
+    let serve = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+    };
+    let (ended, ()) = tokio::join!(session.follow_task("t"), serve);
+    refused(ended.unwrap_err());
+    assert_eq!(log.questions().len(), 2);
+}
+
+/// The memory of a task's entries goes when the task ends, also if nobody polls it. It once
+/// stayed, and filled up with the entries of tasks that only notifications told of.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ended_by_notification_is_forgotten() {
+    let (handler, mut entered) = Handler::open();
+    let pool = Pool::new(limits(9, 9));
+    let (_session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let notify = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params});
+    let mut completed = task("t", "completed");
+    completed["result"] = done();
+    for (state, admitted) in [
+        (asking("t", &[("a", E)]), 1),
+        (asking("t", &[("a", E)]), 1),
+        (completed, 1),
+        (asking("t", &[("a", E)]), 2),
+    ] {
+        server.send(&notify(state)).await;
+        entered.recv().await.unwrap();
+        assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);
+    }
+}
+
+/// A task that failed for want of a login is charged for it once, told and polled.
+#[tokio::test(start_paused = true)]
+async fn a_failed_task_is_charged_once_for_its_urls() {
+    let (handler, mut entered) = Handler::open();
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let mut failed = task("t", "failed");
+    failed["error"] = log_in_first(2);
+    server
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": failed}))
+        .await;
+    entered.recv().await.unwrap();
+    poll(&session, &mut server, failed.clone()).await.unwrap();
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 2);
+    // It has ended, and is forgotten: the same again is another one.
+    refused(poll(&session, &mut server, failed).await.unwrap_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_task_notification_is_forwarded_or_withheld_whole() {
     let (handler, mut entered) = Handler::open();

@@ -117,6 +117,8 @@ pub struct Handler {
     pub log: Log,
     pub gate: Arc<Semaphore>,
     pub fail_with: Option<ErrorData>,
+    /// A method whose requests fail at once, without waiting.
+    pub broken: Option<&'static str>,
     /// How waiting questions end: "token fired", "dropped".
     pub ended: Endings,
     entered: mpsc::UnboundedSender<String>,
@@ -139,6 +141,7 @@ impl Handler {
             log: Log::default(),
             gate: Arc::new(Semaphore::new(permits)),
             fail_with: None,
+            broken: None,
             ended: Endings::default(),
             entered,
         };
@@ -163,6 +166,9 @@ impl Service<RoleClient> for Handler {
         self.enter(&method);
         if method == "ping" {
             return Ok(ClientResult::empty(()));
+        }
+        if self.broken == Some(method.as_str()) {
+            return Err(ErrorData::internal_error("broken", None));
         }
         let waiting = self.ended.watch(context.ct.clone());
         self.gate.acquire().await.unwrap().forget();
