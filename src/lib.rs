@@ -12,6 +12,7 @@
 //! | [`clock`] | the only `now` | |
 //! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
 //! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
+//! | [`Shield`] | refuses floods as a transport reads them | charge |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
 //!
 //! # Features
@@ -32,6 +33,7 @@ pub mod service;
 mod session;
 #[cfg(feature = "file")]
 pub mod settings;
+mod shield;
 mod sync;
 pub mod throttle;
 mod verdict;
@@ -43,5 +45,6 @@ pub use crate::{
     pool::Pool,
     service::Throttled,
     session::{ClientSession, ThrottledSubscription},
+    shield::Shield,
     verdict::{Door, Verdict},
 };
