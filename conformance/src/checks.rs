@@ -156,6 +156,21 @@ impl Evidence<'_> {
         {
             return Some(format!("the client does not declare {kind}"));
         }
+        let asked = self
+            .record
+            .questions
+            .iter()
+            .map(|question| question.request.sent);
+        let took = asked
+            .clone()
+            .max()
+            .zip(asked.min())
+            .map(|(last, first)| last - first);
+        if !self.scenario.slow && took.is_some_and(|took| took >= self.window) {
+            return Some(
+                "the client took longer than a window, so that nothing can be counted".to_owned(),
+            );
+        }
         let made = |name: &String| self.record.calls.iter().any(|call| call.name == *name);
         if let Some(call) = check.calls.iter().find(|name| !made(name)) {
             return Some(format!("the client did not get to call {call:?}"));

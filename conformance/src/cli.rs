@@ -4,18 +4,17 @@ use std::{
     fs, io, io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
 };
 
-use clap::{Args, Parser, Subcommand};
-use tokio::{sync::Semaphore, task::JoinSet};
-
 use crate::{
     limits::Limits,
+    matrix, play,
     protocol::Revision,
     reference::{self, Wrong},
     report::{self, Totals},
-    run::{self, Client, ScenarioReport},
+    run::Client,
     scenario::{self, Scenario},
     server,
 };
+use clap::{Args, Parser, Subcommand};
 
 /// Every check that could be made is met.
 const MET: u8 = 0;
@@ -25,6 +24,10 @@ const UNMET: u8 = 1;
 const USAGE: u8 = 2;
 /// The client did not start, died, hung, or took no part in anything.
 const CLIENT_FAILED: u8 = 3;
+
+/// A client that has said nothing for so long will say no more. Generous, since clients that start
+/// an interpreter share the machine with each other.
+const SILENCE: Duration = Duration::from_secs(5);
 
 /// Check whether an MCP client bounds the questions of its servers
 #[derive(Debug, Parser)]
@@ -43,6 +46,15 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Play every scenario to clients that are wrong in known ways, each of which has to fail
+    Matrix {
+        /// How many scenarios are played side by side
+        #[arg(long, value_name = "N", default_value_t = 12)]
+        jobs: usize,
+        /// Write the list of what fails anew
+        #[arg(long)]
+        write: bool,
+    },
     /// Be a client: a right one, or one that is wrong in the way that is named
     ReferenceClient {
         #[arg(long, value_enum)]
@@ -83,8 +95,9 @@ struct RunArguments {
     /// The limits that the client holds: a TOML file with the table [proto]
     #[arg(long, value_name = "FILE")]
     limits: Option<PathBuf>,
-    /// The length of the client's windows, if it can be told to have others than of 60 s
-    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(2..=60))]
+    /// The length of the client's windows in scenarios that wait for one to end, if it minds
+    /// QUESTION_CONFORMANCE_WINDOW_SECONDS
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=60))]
     window: u64,
     /// Play the scenarios that wait for a window's end as well
     #[arg(long)]
@@ -92,6 +105,9 @@ struct RunArguments {
     /// How many scenarios are played side by side
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
+    /// How long the client may take for a scenario, without the windows that it waits for
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    time_limit: u64,
     /// Write a report in JSON to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -105,6 +121,7 @@ pub(crate) fn main() -> ExitCode {
             transport: Serve::Stdio { to, server },
         }) => return pipe(to, &server),
         Some(Command::ReferenceClient { wrong, server: _ }) => return be_client(wrong),
+        Some(Command::Matrix { jobs, write }) => block_on(play_matrix(jobs, write)),
         None => block_on(run(&cli.run)),
     };
     ExitCode::from(code.unwrap_or_else(|why| {
@@ -156,10 +173,14 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
         command,
         limits: Arc::new(limits),
         limits_file: arguments.limits.clone(),
-        window: Duration::from_secs(arguments.window),
+        slow_window: Duration::from_secs(arguments.window),
+        silence: SILENCE,
+        longest: Duration::from_secs(arguments.time_limit),
     };
-    let chosen = choose(arguments)?;
-    let reports = play_all(&client, &chosen, arguments.jobs, |report| {
+    let client = Arc::new(client);
+    let chosen = choose(arguments)?.into_iter();
+    let plays = chosen.map(|scenario| (Arc::clone(&client), scenario));
+    let reports = play::all(plays, arguments.jobs, |report| {
         print!("{}", report::scenario(report));
         // A reader that has gone away shall not end the run.
         let _ = io::stdout().flush();
@@ -181,60 +202,37 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
     })
 }
 
-/// The scenarios that are played, with their revisions.
-fn choose(arguments: &RunArguments) -> Result<Vec<(Scenario, Revision)>, String> {
-    let all = scenario::all()?;
-    if let Some(name) = &arguments.scenario
-        && !all.iter().any(|scenario| scenario.name == *name)
-    {
-        let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
-        return Err(format!(
-            "--scenario: no {name:?}, there are {}",
-            names.join(", ")
-        ));
+async fn play_matrix(jobs: usize, write: bool) -> Result<u8, String> {
+    let problems = matrix::run(jobs, write).await?;
+    for problem in &problems {
+        println!("{problem}");
     }
-    let mut chosen = Vec::new();
-    for scenario in all {
-        let named = arguments.scenario.as_ref() == Some(&scenario.name);
-        if !named && (arguments.scenario.is_some() || (scenario.slow && !arguments.slow)) {
-            continue;
-        }
-        for &revision in &scenario.revisions {
-            if arguments.revision.is_none_or(|only| only == revision) {
-                chosen.push((scenario.clone(), revision));
-            }
-        }
-    }
-    if chosen.is_empty() {
-        return Err("no scenario is played in this revision".to_owned());
-    }
-    Ok(chosen)
+    Ok(if problems.is_empty() { MET } else { UNMET })
 }
 
-/// Plays scenarios, up to `jobs` at a time, and shows each report as it comes.
-async fn play_all(
-    client: &Client,
-    chosen: &[(Scenario, Revision)],
-    jobs: usize,
-    mut show: impl FnMut(&ScenarioReport),
-) -> Result<Vec<ScenarioReport>, String> {
-    let free = Arc::new(Semaphore::new(jobs.max(1)));
-    let mut running = JoinSet::new();
-    for (place, (scenario, revision)) in chosen.iter().cloned().enumerate() {
-        let (client, free) = (client.clone(), Arc::clone(&free));
-        running.spawn(async move {
-            let _turn = free.acquire().await;
-            eprintln!("playing {} in {revision}", scenario.name);
-            (place, run::play(&client, &scenario, revision).await)
-        });
+/// The scenarios that are played.
+fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
+    let all = scenario::all()?;
+    if let Some(name) = &arguments.scenario {
+        let names: Vec<_> = all.iter().map(|scenario| scenario.name.clone()).collect();
+        let named: Vec<_> = all
+            .into_iter()
+            .filter(|scenario| scenario.name == *name)
+            .collect();
+        return if named.is_empty() {
+            Err(format!(
+                "--scenario: no {name:?}, there are {}",
+                names.join(", ")
+            ))
+        } else {
+            Ok(named)
+        };
     }
-    let mut reports = Vec::new();
-    while let Some(played) = running.join_next().await {
-        let (place, report) = played.map_err(|error| error.to_string())?;
-        let report = report?;
-        show(&report);
-        reports.push((place, report));
-    }
-    reports.sort_by_key(|&(place, _)| place);
-    Ok(reports.into_iter().map(|(_, report)| report).collect())
+    let is_chosen = |scenario: &Scenario| {
+        (arguments.slow || !scenario.slow)
+            && arguments
+                .revision
+                .is_none_or(|only| only == scenario.revision)
+    };
+    Ok(all.into_iter().filter(is_chosen).collect())
 }

@@ -4,7 +4,9 @@
 mod checks;
 mod cli;
 mod limits;
+mod matrix;
 mod model;
+mod play;
 mod protocol;
 mod quantity;
 mod record;

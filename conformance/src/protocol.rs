@@ -20,8 +20,6 @@ pub(crate) enum Revision {
 }
 
 impl Revision {
-    pub(crate) const ALL: [Self; 2] = [Self::Requests, Self::Rounds];
-
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Requests => "2025-11-25",

@@ -31,6 +31,8 @@ struct Shared {
     limiter: Mutex<Limiter>,
     /// Whether a question was ever refused.
     has_refused: AtomicBool,
+    /// Whether a question was ever waited for.
+    has_waited: AtomicBool,
     answer_delay: Duration,
     log: Option<Mutex<fs::File>>,
 }
@@ -81,6 +83,9 @@ fn call_everything(
         let before = made;
         let calls = connection.calls()?;
         for call in calls.iter().skip(made) {
+            if shared.is(Wrong::StopsCalling) && shared.has_refused.load(Ordering::Relaxed) {
+                return Ok(());
+            }
             made += 1;
             if connection.call(call).is_closed() {
                 break;
@@ -121,6 +126,7 @@ impl Shared {
             revision,
             limiter: Mutex::new(Limiter::new(limits, window, wrong)),
             has_refused: AtomicBool::new(false),
+            has_waited: AtomicBool::new(false),
             answer_delay: Duration::from_millis(delay),
             log,
         })

@@ -25,8 +25,8 @@ use crate::{
     server::{Gate, Stage},
 };
 
-/// How long a client may take for a scenario, without the windows that it waits for.
-const LONGEST: Duration = Duration::from_secs(60);
+/// The length of windows, unless a client can be told otherwise.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// How long the last messages of a client that has ended may be on their way.
 const DRAIN: Duration = Duration::from_secs(5);
 /// How much of what a client printed is kept.
@@ -40,7 +40,23 @@ pub(crate) struct Client {
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
     pub(crate) limits_file: Option<PathBuf>,
-    pub(crate) window: Duration,
+    /// The length of its windows in scenarios that wait for one to end.
+    pub(crate) slow_window: Duration,
+    /// How long it says nothing when it has nothing more to say.
+    pub(crate) silence: Duration,
+    /// How long it may take for a scenario, without the windows that it waits for.
+    pub(crate) longest: Duration,
+}
+
+impl Client {
+    /// The length of its windows in a scenario.
+    const fn window(&self, scenario: &Scenario) -> Duration {
+        if scenario.slow {
+            self.slow_window
+        } else {
+            MINUTE
+        }
+    }
 }
 
 /// What became of a scenario.
@@ -73,11 +89,12 @@ pub(crate) struct CheckReport {
 /// # Errors
 ///
 /// What the runner itself could not do; whatever the client does is in the report.
-pub(crate) async fn play(
+pub(crate) async fn scenario(
     client: &Client,
     scenario: &Scenario,
-    revision: Revision,
 ) -> Result<ScenarioReport, String> {
+    let revision = scenario.revision;
+    let window = client.window(scenario);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let log = folder.path().join("handled");
     let printed = folder.path().join("printed");
@@ -85,26 +102,27 @@ pub(crate) async fn play(
         scenario: Arc::new(scenario.clone()),
         revision,
         limits: Arc::clone(&client.limits),
-        window: client.window,
+        window,
+        silence: client.silence,
         recorder: Recorder::new(),
     };
     let gate = Gate::open()
         .await
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
-    let mut command = client_command(client, scenario, revision, &gate)?;
+    let mut command = client_command(client, scenario, &gate)?;
     command.env("QUESTION_CONFORMANCE_LOG", &log);
     let output = File::create(&printed).map_err(|error| error.to_string())?;
     let errors = output.try_clone().map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
 
     let mut connections = JoinSet::new();
-    let longest = LONGEST
-        + if scenario.slow {
-            2 * client.window
-        } else {
-            Duration::ZERO
-        };
+    let waits = if scenario.slow {
+        2 * window
+    } else {
+        Duration::ZERO
+    };
+    let longest = client.longest + waits;
     let ended = tokio::select! {
         ended = run_client(command, longest) => ended,
         () = gate.serve(&stage, &mut connections) => Err("the servers' port closed".to_owned()),
@@ -123,7 +141,7 @@ pub(crate) async fn play(
         scenario,
         revision,
         limits: &client.limits,
-        window: client.window,
+        window,
         expected: Model::replay(&client.limits, &record),
         record: &record,
         handled: read_log(&log)?,
@@ -157,12 +175,7 @@ pub(crate) async fn play(
     })
 }
 
-fn client_command(
-    client: &Client,
-    scenario: &Scenario,
-    revision: Revision,
-    gate: &Gate,
-) -> Result<Command, String> {
+fn client_command(client: &Client, scenario: &Scenario, gate: &Gate) -> Result<Command, String> {
     let this =
         std::env::current_exe().map_err(|error| format!("no path to this program: {error}"))?;
     let this = this
@@ -182,14 +195,17 @@ fn client_command(
     command
         .args(arguments)
         .env("MCP_CONFORMANCE_SCENARIO", &scenario.name)
-        .env("MCP_CONFORMANCE_PROTOCOL_VERSION", revision.as_str())
+        .env(
+            "MCP_CONFORMANCE_PROTOCOL_VERSION",
+            scenario.revision.as_str(),
+        )
         .env(
             "QUESTION_CONFORMANCE_ANSWER_DELAY_MS",
             scenario.answer_delay_ms.to_string(),
         )
         .env(
             "QUESTION_CONFORMANCE_WINDOW_SECONDS",
-            client.window.as_secs().to_string(),
+            client.window(scenario).as_secs().to_string(),
         )
         .process_group(0)
         .kill_on_drop(true);

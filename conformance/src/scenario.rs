@@ -20,8 +20,8 @@ pub(crate) struct Scenario {
     pub(crate) name: String,
     /// What happens, in one sentence.
     pub(crate) title: String,
-    /// The revisions it is played in.
-    pub(crate) revisions: Vec<Revision>,
+    /// The revision it is played in.
+    pub(crate) revision: Revision,
     /// Whether it waits for a window to end.
     #[serde(default)]
     pub(crate) slow: bool,

@@ -19,5 +19,7 @@ pub(crate) struct Stage {
     pub(crate) limits: Arc<Limits>,
     /// The length of the client's windows.
     pub(crate) window: Duration,
+    /// How long a client says nothing that has nothing more to say.
+    pub(crate) silence: Duration,
     pub(crate) recorder: Recorder,
 }

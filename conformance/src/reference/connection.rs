@@ -10,13 +10,13 @@ use std::{
         mpsc,
     },
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
 use super::{Address, Shared, limiter::Asker, wrong::Wrong};
-use crate::protocol::{Kind, Revision};
+use crate::protocol::Kind;
 
 /// A connection; its reader is a thread of its own.
 #[derive(Debug)]
@@ -243,9 +243,17 @@ impl Link {
             return self.fail(&message["id"], -32602, "no such params");
         }
         self.log(kind.method());
+        // The first question alone is worth waiting for, or the others would take for ever.
+        let waits =
+            shared.is(Wrong::WaitsForPerson) && !shared.has_waited.swap(true, Ordering::Relaxed);
+        let delay = if waits || !shared.is(Wrong::WaitsForPerson) {
+            shared.answer_delay
+        } else {
+            Duration::ZERO
+        };
         let (link, id) = (Arc::clone(self), message.get("id").cloned());
         let answer = move || {
-            thread::sleep(link.shared.answer_delay);
+            thread::sleep(delay);
             if link.shared.is(Wrong::RefundsOnAnswer) {
                 let asker = lock(&link.asker).clone();
                 lock(&link.shared.limiter).refund(&asker, kind);
@@ -254,7 +262,7 @@ impl Link {
                 link.reply(&id, &answer(kind));
             }
         };
-        if shared.answer_delay.is_zero() || shared.is(Wrong::OneAtATime) {
+        if delay.is_zero() || waits {
             answer();
         } else {
             thread::spawn(answer);

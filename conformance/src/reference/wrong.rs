@@ -67,14 +67,16 @@ pub(crate) enum Wrong {
     WellFormedOnly,
     /// Looks at requests alone, not at questions without an id.
     RequestsOnly,
-    /// Looks at the next question when the one before is answered.
-    OneAtATime,
+    /// Looks at nothing else until its first question is answered.
+    WaitsForPerson,
     /// Pings and `roots/list` are questions too.
     EverythingIsAQuestion,
     /// Declares less after a refusal, when it reconnects.
     HidesCapability,
     /// Closes the connection after a refusal.
     Disconnects,
+    /// Makes no more calls after a refusal.
+    StopsCalling,
     /// Ends with an error after a refusal.
     ExitsWithError,
     /// Does not end.

@@ -14,12 +14,10 @@ use crate::{
     scenario::{Ask, Call, CallMethod, Point, Shape, Step},
 };
 
-/// A client that has said nothing for so long will say no more.
-const SILENCE: Duration = Duration::from_secs(5);
 /// Bursts are bounded: limits beyond this are out of a scenario's reach.
 const LARGEST_BURST: u32 = 20_000;
 /// How far from a window's edge a question is asked, so that it falls on the side that is meant.
-const MARGIN: Duration = Duration::from_millis(150);
+const MARGIN: Duration = Duration::from_millis(400);
 
 /// Plays a call to its end.
 pub(super) async fn call(session: Session, method: CallMethod, call: Call, id: Value) {
@@ -110,7 +108,7 @@ async fn settle(session: &Session) {
         if session.stage.recorder.lock().is_settled(session.number) {
             return;
         }
-        let deadline = Instant::now() + SILENCE + session.answer_delay();
+        let deadline = Instant::now() + session.stage.silence + session.answer_delay();
         if timeout_at(deadline, heard).await.is_err() {
             return;
         }
