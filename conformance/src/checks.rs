@@ -142,6 +142,21 @@ impl Evidence<'_> {
         }
     }
 
+    /// Whether a question asked within a window has its reply when that window may be over.
+    fn crosses_the_edge(&self) -> bool {
+        let questions = &self.record.questions;
+        questions.iter().any(|question| {
+            let first = questions
+                .iter()
+                .find(|first| first.window == question.window);
+            let opened = first.map_or(question.request.sent, |first| first.request.sent);
+            let replies = question.request.replies.iter();
+            replies
+                .max_by_key(|reply| reply.at)
+                .is_some_and(|last| last.at >= opened + self.window)
+        })
+    }
+
     /// Why the client gave no occasion for a check.
     fn untestable(&self, check: &Check) -> Option<String> {
         let connections = &self.record.connections;
@@ -170,6 +185,9 @@ impl Evidence<'_> {
             return Some(
                 "the client took longer than a window, so that nothing can be counted".to_owned(),
             );
+        }
+        if self.scenario.slow && self.crosses_the_edge() {
+            return Some("the client's replies came too late to tell on which side of a window's end it decided".to_owned());
         }
         let made = |name: &String| self.record.calls.iter().any(|call| call.name == *name);
         if let Some(call) = check.calls.iter().find(|name| !made(name)) {

@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// The window of scenarios that wait for its end.
-const WINDOW: Duration = Duration::from_secs(3);
+const WINDOW: Duration = Duration::from_secs(5);
 /// A client that takes longer hangs.
 const LONGEST: Duration = Duration::from_secs(15);
 /// The reference client answers at once or never.

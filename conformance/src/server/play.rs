@@ -16,9 +16,6 @@ use crate::{
 
 /// Bursts are bounded: limits beyond this are out of a scenario's reach.
 const LARGEST_BURST: u32 = 20_000;
-/// How far from a window's edge a question is asked, so that it falls on the side that is meant.
-const MARGIN: Duration = Duration::from_millis(400);
-
 /// Plays a call to its end.
 pub(super) async fn call(session: Session, method: CallMethod, call: Call, id: Value) {
     for step in &call.steps {
@@ -120,6 +117,8 @@ async fn settle(session: &Session) {
 async fn wait(session: &Session, point: Point) {
     let recorder = &session.stage.recorder;
     let length = session.stage.window;
+    // So far from the edge a question is asked, that it falls on the side that is meant.
+    let margin = (length / 6).min(Duration::from_secs(1));
     let until = {
         let mut record = recorder.lock();
         let window = record.window;
@@ -135,10 +134,10 @@ async fn wait(session: &Session, point: Point) {
             .map_or(opened, |reply| reply.at);
         match point {
             Point::Half => opened + length / 2,
-            Point::BeforeEnd => (opened + length).saturating_sub(MARGIN),
+            Point::BeforeEnd => (opened + length).saturating_sub(margin),
             Point::AfterEnd => {
                 record.window += 1;
-                latest + length + MARGIN
+                latest + length + margin
             }
         }
     };
