@@ -15,7 +15,11 @@ use rmcp::{
         ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, SubscriptionFilter,
         TaskPayload, UpdateTaskParams,
     },
-    service::{Peer, RunningService, Service, ServiceError},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
+        Service, ServiceError,
+    },
+    transport::IntoTransport,
 };
 
 use self::call::Call;
@@ -53,6 +57,42 @@ pub struct ClientSession<S: Service<RoleClient>> {
 }
 
 impl<S: Service<RoleClient>> ClientSession<S> {
+    /// Connects by `initialize`, as rmcp's `serve` does, through a
+    /// [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve`.
+    pub async fn connect<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        Self::connect_with_lifecycle(throttled, transport, ClientLifecycleMode::Initialize).await
+    }
+
+    /// Connects by another lifecycle, as that of 2026-07-28, through a [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve_with_lifecycle`.
+    pub async fn connect_with_lifecycle<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let transport = throttled.shield(transport);
+        let running = throttled.serve_with_lifecycle(transport, lifecycle).await?;
+        Ok(Self::new(running))
+    }
+
     /// Takes over a running service.
     #[must_use]
     pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {

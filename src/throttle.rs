@@ -3,21 +3,16 @@
 //! It reads no clock and awaits nothing: time is an argument. It never refunds (D3), and it never
 //! decides by anything a server says about itself (D2).
 
-mod gate;
 mod row;
 mod seen;
 mod snapshot;
+mod windows;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use self::{
-    gate::{Gate, Gates},
-    row::{Denied, Obstacle, Row, Window},
+    row::{Obstacle, Row, Window},
+    windows::Windows,
 };
 pub use self::{
     seen::{Entry, TaskInput, TaskUse},
@@ -27,7 +22,7 @@ use crate::{
     limits::{ProtoSettings, ServerName, Settings},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal, RetryAfter},
-    sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock},
+    sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, RwLock},
     window::{Epoch, Moment},
 };
 
@@ -138,6 +133,12 @@ impl Throttle {
             server,
             seat: OnceLock::new(),
         }
+    }
+
+    /// `now` as this throttle counts time.
+    #[must_use]
+    pub fn moment(&self, now: Instant) -> Moment {
+        self.epoch.moment(now)
     }
 
     /// The settings in force for `server`.
@@ -355,7 +356,7 @@ pub struct Session {
 /// A session's place in its server's row.
 struct Seat {
     row: Arc<Row>,
-    gates: Arc<Gates>,
+    windows: Arc<Windows>,
     key: usize,
 }
 
@@ -390,7 +391,16 @@ impl Session {
     ///
     /// The [`Refusal`], naming the limit in the way whose window ends last.
     pub fn admit(&self, now: Instant, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let at = self.throttle.epoch.moment(now);
+        self.admit_at(self.throttle.moment(now), ask)
+    }
+
+    /// As [`admit`](Self::admit), for callers that have the throttle's
+    /// [`moment`](Throttle::moment) already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`admit`](Self::admit).
+    pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         if ask.total() == 0 {
             // Not a question, so it makes no row.
             return Ok(Admission { questions: 0 });
@@ -417,7 +427,7 @@ impl Session {
         kind: QuestionKind,
         method: &Method,
     ) -> Option<Refusal> {
-        let at = self.throttle.epoch.moment(now);
+        let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
         seat.refuse_if_full(at, kind, &Ask::one(kind, method))
     }
@@ -435,7 +445,7 @@ impl Session {
         entries: &'e [Entry],
         task_use: TaskUse,
     ) -> Result<TaskInput<'e>, Refusal> {
-        let at = self.throttle.epoch.moment(now);
+        let at = self.throttle.moment(now);
         if entries.is_empty() {
             return Ok(TaskInput {
                 charged: Ask::new(),
@@ -510,15 +520,15 @@ impl Session {
                 let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
                 Refusal::new(cause, ask.method(None)).counted(before, ask.total())
             })?;
-        let gates = Arc::new(Gates::new(self.number));
+        let windows = Arc::new(Windows::default());
         let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
         if !book.has_sessions() {
             // It may have been the row to be reclaimed next.
             throttle.reclaim_from.store(0, Ordering::Relaxed);
         }
-        let key = book.add_session(Arc::clone(&gates));
+        let key = book.add_session(self.number, Arc::clone(&windows));
         drop(book);
-        Ok(self.seat.get_or_init(|| Seat { row, gates, key }))
+        Ok(self.seat.get_or_init(|| Seat { row, windows, key }))
     }
 }
 
@@ -546,42 +556,40 @@ impl fmt::Debug for Session {
 impl Seat {
     fn admit(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         let mut book = self.row.book.lock().map_err(|_| Refusal::internal())?;
-        match book.admit(at, ask, self.key, &self.row) {
+        match book.admit(at, ask, &self.row, &self.windows) {
             Ok(()) => Ok(Admission {
                 questions: ask.total(),
             }),
-            Err(Denied::By(obstacle)) => Err(self.refuse(at, obstacle, ask)),
-            Err(Denied::NoSuchSession) => Err(Refusal::internal()),
+            Err(obstacle) => Err(self.refuse(at, obstacle, ask)),
         }
     }
 
     /// The refusal of a single question, if a window is full. Takes no lock.
     fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
-        let server = self.gate(kind, Window::Server).full_until(at);
-        let session = self.gate(kind, Window::Session).full_until(at);
-        // The one that ends last, on a tie the server's; `None` is before every moment.
-        let (scope, ends) = if session > server {
+        let server = self.row.windows.shut(kind);
+        let session = self.windows.shut(kind);
+        // The one that ends last, on a tie the server's.
+        let (scope, shut) = if session > server {
             (Window::Session, session)
         } else {
             (Window::Server, server)
         };
-        ends?;
         let obstacle = Obstacle {
             kind,
             scope,
+            ends: Some(shut.until(at)?),
             max: self.row.bounds.of(kind, scope),
-            ends,
         };
-        // A change of settings opens the gates before it sets the limits. If that happened between
-        // the two looks, the number may belong to another verdict: the lock decides.
-        (self.gate(kind, scope).full_until(at) == ends).then(|| self.refuse(at, obstacle, ask))
+        // A change of settings opens the windows before it sets the limits. If that happened
+        // between the two looks, the number may belong to another verdict: the lock decides.
+        (self.windows(scope).shut(kind) == shut).then(|| self.refuse(at, obstacle, ask))
     }
 
     /// Counts a refusal at the window that is in the way.
     fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>) -> Refusal {
         let before = self
-            .gate(obstacle.kind, obstacle.scope)
-            .count_refused(ask.total());
+            .windows(obstacle.scope)
+            .count_refused(obstacle.kind, ask.total());
         let cause = Cause::LimitExceeded {
             limit: obstacle.limit(),
             max: obstacle.max,
@@ -592,10 +600,10 @@ impl Seat {
         Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, ask.total())
     }
 
-    fn gate(&self, kind: QuestionKind, scope: Window) -> &Gate {
+    fn windows(&self, scope: Window) -> &Windows {
         match scope {
-            Window::Server => self.row.gates.of(kind),
-            Window::Session => self.gates.of(kind),
+            Window::Server => &self.row.windows,
+            Window::Session => &self.windows,
         }
     }
 }

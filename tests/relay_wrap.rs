@@ -510,6 +510,17 @@ fn what_a_server_leaves_behind_is_ended() {
 }
 
 #[test]
+fn what_a_server_leaves_behind_may_end_by_itself() {
+    let left =
+        "trap 'echo goodbye >&2; exit' TERM; echo ready; exec >&2; while :; do sleep 0.05; done";
+    let mut wrapped = Wrapped::start(&["--", "sh", "-c", &format!("({left}) & read line; exit 0")]);
+    assert_eq!(wrapped.receive(), b"ready\n");
+    wrapped.send(b"\n");
+    wrapped.logged("goodbye");
+    assert_eq!(wrapped.wait().code(), Some(0));
+}
+
+#[test]
 fn a_server_that_dies_in_the_middle_loses_nothing_it_wrote() {
     let mut wrapped = Wrapped::python(
         r#"

@@ -28,6 +28,20 @@
 //! | not one JSON value, and something like a question in it | nothing, and a warning here | |
 //! | a line of more than 16 MiB | the same by what it holds, in parts; cut where a question is found | |
 //!
+//! # What is bounded
+//!
+//! A line is held up to [`LONGEST_FRAME`], a longer one only searched while it passes. Refusals
+//! that a server does not read wait up to [`wrap::MOST_UNSENT`], and then the server is not read
+//! until it reads; one that writes more than that before it reads can block itself. A client that
+//! does not read is waited for, and its server with it. Nothing else is kept.
+//!
+//! # What it does not do
+//!
+//! The windows are those of one process, and end with it: a server that is started again starts
+//! full, and two clients are two sets of windows. Limits hold for a configured name: a server
+//! under two names may ask twice as much. It counts questions, not what they cost. A refusal is
+//! no consent: what a refused question was to guard must not be done.
+//!
 //! Over a pipe a request is answered under its id in every revision. The one of 2026-07-28 knows
 //! no responses of a client; a server that broke it by asking can be told in no other way.
 

@@ -64,6 +64,8 @@ pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub const KILL_WAIT: Duration = Duration::from_millis(1500);
 /// How long output may be awaited of processes that a server left and that no signal reached.
 const LINGER: Duration = Duration::from_secs(1);
+/// How often it is looked whether a signalled group has ended.
+const ASK_EVERY: Duration = Duration::from_millis(10);
 
 /// How the server ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -312,7 +314,20 @@ impl Server {
                 }
             }
         }
+        self.await_group().await;
         self.signal(Signal::SIGKILL);
+    }
+
+    /// Gives what is left of the group its time. Nobody tells when a process ends that is not
+    /// our child, so it has to be asked for.
+    async fn await_group(&self) {
+        let ended = async {
+            while killpg(self.group, None).is_ok() {
+                time::sleep(ASK_EVERY).await;
+            }
+        };
+        // Either way the next step is the same.
+        let _ = time::timeout(KILL_WAIT, ended).await;
     }
 }
 

@@ -19,10 +19,7 @@ use rmcp::{
         ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation, ProtocolVersion,
         ServerNotification, ServerRequest,
     },
-    service::{
-        ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RoleClient,
-        Service,
-    },
+    service::{ClientLifecycleMode, NotificationContext, RequestContext, RoleClient, Service},
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -355,13 +352,45 @@ pub fn pipe() -> (DuplexStream, Server) {
     (client, server)
 }
 
-/// A throttled client connected to a scripted server of 2025-11-25.
+/// What stands between a server and the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    Wrapper,
+    WrapperAndShield,
+}
+
+impl Guard {
+    /// A throttled client connected to a scripted server of 2025-11-25.
+    pub async fn connect<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+    ) -> (ClientSession<S>, Server) {
+        self.connect_as(throttled, "scripted").await
+    }
+
+    /// The same, where the server calls itself `name`.
+    pub async fn connect_as<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+        name: &str,
+    ) -> (ClientSession<S>, Server) {
+        let (client, mut server) = pipe();
+        let connected = async {
+            match self {
+                Self::Wrapper => ClientSession::new(throttled.serve(client).await.unwrap()),
+                Self::WrapperAndShield => ClientSession::connect(throttled, client).await.unwrap(),
+            }
+        };
+        let (session, ()) = tokio::join!(connected, server.handshake_as(name));
+        (session, server)
+    }
+}
+
+/// A throttled client as most have it: behind a shield.
 pub async fn connect<S: Service<RoleClient>>(
     throttled: Throttled<S>,
 ) -> (ClientSession<S>, Server) {
-    let (client, mut server) = pipe();
-    let (running, _) = tokio::join!(throttled.serve(client), server.handshake());
-    (ClientSession::new(running.unwrap()), server)
+    Guard::WrapperAndShield.connect(throttled).await
 }
 
 /// A well-formed question.
@@ -399,11 +428,11 @@ pub async fn connect_modern<S: Service<RoleClient>>(
     let lifecycle = ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
-    let (running, ()) = tokio::join!(
-        throttled.serve_with_lifecycle(client, lifecycle),
+    let (session, ()) = tokio::join!(
+        ClientSession::connect_with_lifecycle(throttled, client, lifecycle),
         server.discovery()
     );
-    (ClientSession::new(running.unwrap()), server)
+    (session.unwrap(), server)
 }
 
 /// An `input_required` result.
