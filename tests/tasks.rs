@@ -198,8 +198,30 @@ async fn a_question_without_an_answer_is_asked_again_by_the_next_follower() {
         server.answer(&get, asking("t", &[("a", E)])).await;
     };
     let (ended, ()) = tokio::join!(session.follow_task("t"), serve);
-    refused(ended.unwrap_err());
+    assert_eq!(refused(ended.unwrap_err()).task_id(), Some("t"));
     assert_eq!(log.questions().len(), 2);
+}
+
+/// The task of a call stays the caller's when it is refused, who needs its id for that.
+#[tokio::test(start_paused = true)]
+async fn a_refused_task_of_a_call_can_be_followed_later() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) =
+        connect_modern(Pool::new(limits(9, 2)).wrap("s", handler).unwrap()).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let mut created = task("made-here", "working");
+        created["resultType"] = json!("task");
+        server.answer(&call, created).await;
+        let get = server.request("tasks/get").await;
+        let entries = [("a", E), ("b", E), ("c", E)];
+        server.answer(&get, asking("made-here", &entries)).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let refused = refused(result.unwrap_err());
+    assert_eq!(refused.task_id(), Some("made-here"));
+    assert!(log.questions().is_empty());
 }
 
 /// The memory of a task's entries goes when the task ends, also if nobody polls it. It once

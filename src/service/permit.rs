@@ -144,8 +144,10 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             token.cancel();
         }
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
-        throttled.report(door, &Ask::one(kind, &method), Some(&refusal));
-        Err(Unanswered::Refused(refusal))
+        let ask = Ask::one(kind, &method);
+        Err(Unanswered::Refused(
+            throttled.tell_refused(door, &ask, refusal),
+        ))
     }
 }
 

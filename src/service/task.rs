@@ -84,16 +84,19 @@ impl<S> Throttled<S> {
         if entries.is_empty() {
             return Ok(None);
         }
-        let verdict = self
+        match self
             .session
-            .admit_task(clock::now(), task, entries, task_use);
-        match &verdict {
-            Ok(input) if input.charged.total() > 0 => self.report(Door::Task, &input.charged, None),
-            Ok(_) => {}
+            .admit_task(clock::now(), task, entries, task_use)
+        {
+            Ok(input) => {
+                if input.charged.total() > 0 {
+                    self.tell_admitted(Door::Task, &input.charged);
+                }
+                Ok(Some(input))
+            }
             // How many of them were new, the refusal says.
-            Err(refusal) => self.report(Door::Task, &Entry::ask(entries), Some(refusal)),
+            Err(refusal) => Err(self.tell_refused(Door::Task, &Entry::ask(entries), refusal)),
         }
-        verdict.map(Some)
     }
 }
 
