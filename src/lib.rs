@@ -18,7 +18,8 @@
 //! # Features
 //!
 //! `file` adds settings from TOML files and environment variables. `command` (default) adds the
-//! command `mcp-question-throttle`. An embedder needs neither.
+//! command `mcp-question-throttle`, and the module `relay` behind it, which holds the frames of a
+//! server to the limits without rmcp. An embedder needs neither.
 
 mod call_error;
 pub mod clock;
@@ -26,6 +27,8 @@ pub mod limits;
 mod pool;
 pub mod question;
 pub mod refusal;
+#[cfg(feature = "command")]
+pub mod relay;
 pub mod service;
 mod session;
 #[cfg(feature = "file")]

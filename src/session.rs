@@ -217,7 +217,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     }
 
     /// Follows a task to its end: polls it as often as the server suggests, and has what it asks
-    /// answered. No question is shown twice.
+    /// answered. No question is shown twice, however many follow the task. One whose answer could
+    /// not be sent is shown again to whoever follows the task next, and charged again.
     ///
     /// # Errors
     ///
@@ -250,7 +251,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 .poll_interval_ms
                 .map_or(POLL_INTERVAL, Duration::from_millis)
                 .max(MIN_POLL_INTERVAL);
-            let answers = self
+            let (answers, taken) = self
                 .service()
                 .answer_task(result.task, &mut answered, self.peer())
                 .await?;
@@ -258,6 +259,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.update_task(UpdateTaskParams::new(task_id.clone(), answers))
                     .await?;
             }
+            taken.answered();
             tokio::time::sleep(pause).await;
         }
     }

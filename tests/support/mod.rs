@@ -24,8 +24,9 @@ use rmcp::{
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
 };
+use tokio_util::sync::CancellationToken;
 
 /// What reached the handler: the method of each request and notification, in order.
 #[derive(Clone, Default)]
@@ -49,12 +50,74 @@ impl Log {
     }
 }
 
+/// Tells how handlers end that were not answered.
+#[derive(Clone, Default)]
+pub struct Endings(Arc<(Mutex<Vec<&'static str>>, Notify)>);
+
+impl Endings {
+    fn tell(&self, how: &'static str) {
+        self.0.0.lock().unwrap().push(how);
+        self.0.1.notify_one();
+    }
+
+    /// Waits until one more handler has ended this way.
+    pub async fn wait_for(&self, how: &'static str) {
+        loop {
+            {
+                let mut told = self.0.0.lock().unwrap();
+                if let Some(at) = told.iter().position(|told| *told == how) {
+                    told.remove(at);
+                    return;
+                }
+            }
+            self.0.1.notified().await;
+        }
+    }
+
+    /// Watches a handler's token and its future.
+    fn watch(&self, token: CancellationToken) -> Waiting {
+        let endings = self.clone();
+        let watcher = tokio::spawn(async move {
+            token.cancelled().await;
+            endings.tell("token fired");
+        });
+        Waiting {
+            endings: Some(self.clone()),
+            watcher,
+        }
+    }
+}
+
+struct Waiting {
+    endings: Option<Endings>,
+    watcher: tokio::task::JoinHandle<()>,
+}
+
+impl Waiting {
+    fn answered(mut self) {
+        self.watcher.abort();
+        self.endings = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(endings) = &self.endings {
+            endings.tell("dropped");
+        }
+    }
+}
+
 /// A client handler that answers at once, or waits for [`Handler::release`].
 #[derive(Clone)]
 pub struct Handler {
     pub log: Log,
     pub gate: Arc<Semaphore>,
     pub fail_with: Option<ErrorData>,
+    /// A method whose requests fail at once, without waiting.
+    pub broken: Option<&'static str>,
+    /// How waiting questions end: "token fired", "dropped".
+    pub ended: Endings,
     entered: mpsc::UnboundedSender<String>,
 }
 
@@ -75,6 +138,8 @@ impl Handler {
             log: Log::default(),
             gate: Arc::new(Semaphore::new(permits)),
             fail_with: None,
+            broken: None,
+            ended: Endings::default(),
             entered,
         };
         (handler, events)
@@ -91,12 +156,20 @@ impl Service<RoleClient> for Handler {
     async fn handle_request(
         &self,
         request: ServerRequest,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
         let value = serde_json::to_value(&request).unwrap();
         let method = value["method"].as_str().unwrap().to_owned();
         self.enter(&method);
+        if method == "ping" {
+            return Ok(ClientResult::empty(()));
+        }
+        if self.broken == Some(method.as_str()) {
+            return Err(ErrorData::internal_error("broken", None));
+        }
+        let waiting = self.ended.watch(context.ct.clone());
         self.gate.acquire().await.unwrap().forget();
+        waiting.answered();
         if let Some(error) = &self.fail_with {
             return Err(error.clone());
         }
