@@ -2,7 +2,7 @@
 
 mod ids;
 mod lookout;
-mod replies;
+mod sends;
 mod unsent;
 
 use std::{
@@ -23,7 +23,7 @@ use rmcp::{
 };
 
 pub(crate) use self::lookout::Lookout;
-use self::{ids::Ids, lookout::Seen, replies::Replies, unsent::Outbox};
+use self::{ids::Ids, lookout::Seen, sends::Sends, unsent::Outbox};
 use crate::{clock, verdict::Door, wire::Message};
 
 /// How long unsent refusals are still written after the server has stopped writing. rmcp gives
@@ -60,7 +60,7 @@ pub struct Shield<T> {
     lookout: Lookout,
     ids: Ids,
     outbox: Outbox,
-    replies: Replies,
+    sends: Sends,
     /// Read, and not handed on yet: cancellations of further requests with the same id.
     next: VecDeque<ServerJsonRpcMessage>,
     handshake: Handshake,
@@ -91,7 +91,7 @@ impl<T: Transport<RoleClient>> Shield<T> {
             lookout,
             ids: Ids::new(),
             outbox: Outbox::default(),
-            replies: Replies::default(),
+            sends: Sends::default(),
             next: VecDeque::new(),
             handshake: Handshake::None,
             owes_a_turn: false,
@@ -213,16 +213,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
             }
             JsonRpcMessage::Notification(_) => None,
         };
-        let open = reply_to.map(|id| {
-            self.ids.leave(id);
-            self.replies.open()
-        });
-        let send = self.transport.send(item);
-        async move {
-            let sent = send.await;
-            drop(open);
-            sent
-        }
+        let open = match reply_to {
+            Some(id) => {
+                self.ids.leave(id);
+                self.sends.begin_reply()
+            }
+            None => self.sends.begin(),
+        };
+        open.finish(self.transport.send(item))
     }
 
     /// # Cancel safety
@@ -245,12 +243,12 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
                 ending => ending,
             };
             let is_writing = self.outbox.is_writing();
-            let is_crowded = !self.replies.have_room();
+            let is_crowded = !self.sends.have_room();
             let may_read = ending.is_none() && !is_crowded && !self.outbox.is_full();
             let read = tokio::select! {
                 biased;
                 () = self.outbox.written(), if is_writing => continue,
-                () = self.replies.room(), if is_crowded => continue,
+                () = self.sends.room(), if is_crowded => continue,
                 () = until(ending), if ending.is_some() => return None,
                 read = self.transport.receive(), if may_read => read,
             };
@@ -267,6 +265,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
     }
 
     async fn close(&mut self) -> Result<(), Self::Error> {
+        self.sends.close();
         self.outbox.close().await;
         self.transport.close().await
     }

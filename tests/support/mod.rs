@@ -228,8 +228,24 @@ fn filled_in(schema: &Value) -> Value {
 
 /// The server's end of the pipe: lines out, lines in.
 pub struct Server {
-    reader: BufReader<ReadHalf<DuplexStream>>,
+    reader: Reader,
     writer: WriteHalf<DuplexStream>,
+}
+
+/// Its ear.
+pub struct Reader(BufReader<ReadHalf<DuplexStream>>);
+
+impl Reader {
+    /// The next line the client wrote, as it stood on the wire.
+    pub async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).await.unwrap();
+        (read > 0).then_some(line)
+    }
+
+    pub async fn receive(&mut self) -> Value {
+        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+    }
 }
 
 impl Server {
@@ -241,15 +257,18 @@ impl Server {
         self.writer.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// Ear and mouth apart, for a server that does one without the other.
+    pub fn split(self) -> (Reader, WriteHalf<DuplexStream>) {
+        (self.reader, self.writer)
+    }
+
     /// The next line the client wrote, as it stood on the wire.
     pub async fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.reader.read_line(&mut line).await.unwrap();
-        (read > 0).then_some(line)
+        self.reader.line().await
     }
 
     pub async fn receive(&mut self) -> Value {
-        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+        self.reader.receive().await
     }
 
     pub async fn receive_all(&mut self, count: usize) -> Vec<Value> {
@@ -343,10 +362,15 @@ impl Server {
 
 /// The two ends of a pipe.
 pub fn pipe() -> (DuplexStream, Server) {
-    let (client, server) = tokio::io::duplex(1 << 20);
+    pipe_of(1 << 20)
+}
+
+/// The two ends of a pipe that holds so many bytes each way.
+pub fn pipe_of(bytes: usize) -> (DuplexStream, Server) {
+    let (client, server) = tokio::io::duplex(bytes);
     let (reader, writer) = tokio::io::split(server);
     let server = Server {
-        reader: BufReader::new(reader),
+        reader: Reader(BufReader::new(reader)),
         writer,
     };
     (client, server)
