@@ -269,12 +269,14 @@ impl<'a> Ask<'a> {
     }
 
     /// One question.
+    #[inline]
     #[must_use]
     pub const fn one(kind: QuestionKind, method: &'a Method) -> Self {
         Self::new().and(kind, method, 1)
     }
 
     /// Adds `count` questions of a kind. Of several methods, the first one added is named.
+    #[inline]
     #[must_use]
     pub const fn and(mut self, kind: QuestionKind, method: &'a Method, count: u32) -> Self {
         let kind = kind as usize;
@@ -300,6 +302,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The kind, if it is a single question.
+    #[inline]
     const fn single(&self) -> Option<QuestionKind> {
         match self.counts {
             [1, 0] => Some(QuestionKind::Sampling),
@@ -401,19 +404,24 @@ impl Session {
     ///
     /// Those of [`admit`](Self::admit).
     pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        if ask.total() == 0 {
-            // Not a question, so it makes no row.
-            return Ok(Admission { questions: 0 });
-        }
-        let seat = self.seat(at, ask)?;
         // A single question cannot ask for more than the limit, so a full window settles it
         // without the lock. That keeps a flood from slowing the sessions it shares the row with.
         if let Some(kind) = ask.single()
+            && let Some(seat) = self.seat.get()
             && let Some(refusal) = seat.refuse_if_full(at, kind, ask)
         {
             return Err(refusal);
         }
-        seat.admit(at, ask)
+        self.decide(at, ask)
+    }
+
+    /// The decision under the lock.
+    fn decide(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        if ask.total() == 0 {
+            // Not a question, so it makes no row.
+            return Ok(Admission { questions: 0 });
+        }
+        self.seat(at, ask)?.admit(at, ask)
     }
 
     /// Refuses a question if a window has no room for it, and counts the refusal; charges
@@ -550,11 +558,14 @@ impl Seat {
             Ok(()) => Ok(Admission {
                 questions: ask.total(),
             }),
-            Err(obstacle) => Err(self.refuse(at, obstacle, ask)),
+            Err(Some(obstacle)) => Err(self.refuse(at, obstacle, ask, ask.total())),
+            // A state that cannot be (D13).
+            Err(None) => Err(Refusal::internal()),
         }
     }
 
     /// The refusal of a single question, if a window is full. Takes no lock.
+    #[inline]
     fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
         let server = self.row.windows.shut(kind);
         let session = self.windows.shut(kind);
@@ -572,22 +583,23 @@ impl Seat {
         };
         // A change of settings opens the windows before it sets the limits. If that happened
         // between the two looks, the number may belong to another verdict: the lock decides.
-        (self.windows(scope).shut(kind) == shut).then(|| self.refuse(at, obstacle, ask))
+        (self.windows(scope).shut(kind) == shut).then(|| self.refuse(at, obstacle, ask, 1))
     }
 
-    /// Counts a refusal at the window that is in the way.
-    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>) -> Refusal {
+    /// Counts refused questions at the window that is in the way.
+    #[inline]
+    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>, questions: u32) -> Refusal {
         let before = self
             .windows(obstacle.scope)
-            .count_refused(obstacle.kind, ask.total());
+            .count_refused(obstacle.kind, questions);
         let cause = Cause::LimitExceeded {
             limit: obstacle.limit(),
             max: obstacle.max,
             retry_after: obstacle
                 .ends
-                .map(|ends| RetryAfter::from_wait(at.until(ends))),
+                .map(|ends| RetryAfter::from_nanos(ends.to_nanos().saturating_sub(at.to_nanos()))),
         };
-        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, ask.total())
+        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, questions)
     }
 
     fn windows(&self, scope: Window) -> &Windows {

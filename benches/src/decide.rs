@@ -64,15 +64,17 @@ pub(crate) fn session(throttle: &Arc<Throttle>, server: usize) -> Result<Session
     Ok(throttle.session(ServerName::new(format!("server {server}"))?))
 }
 
+/// One decision, and whether it admitted.
+#[inline]
+fn decide(session: &Session, at: Moment, ask: &Ask<'_>) -> bool {
+    let verdict = black_box(session).admit_at(black_box(at), black_box(ask));
+    black_box(&verdict).is_ok()
+}
+
 /// Asks `count` times and gives back how many were admitted.
 fn ask(session: &Session, at: Moment, count: usize) -> usize {
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-    (0..count)
-        .filter(|_| {
-            let verdict = black_box(session).admit_at(black_box(at), black_box(&ask));
-            black_box(&verdict).is_ok()
-        })
-        .count()
+    (0..count).filter(|_| decide(session, at, &ask)).count()
 }
 
 /// The loop alone.
@@ -108,12 +110,13 @@ fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     for session in &sessions {
         ask(session, Moment::START, 1);
     }
+    let one = Ask::one(QuestionKind::Sampling, &METHOD);
     Ok(sessions
         .iter()
         .cycle()
         .take(count)
-        .map(|session| ask(session, Moment::START, 1))
-        .sum())
+        .filter(|session| decide(session, Moment::START, &one))
+        .count())
 }
 
 fn admit_round(count: usize) -> Result<usize, Box<dyn Error>> {
@@ -125,22 +128,17 @@ fn admit_round(count: usize) -> Result<usize, Box<dyn Error>> {
         5,
     );
     Ok((0..count)
-        .filter(|_| {
-            let verdict = session.admit_at(black_box(Moment::START), black_box(&round));
-            black_box(&verdict).is_ok()
-        })
+        .filter(|_| decide(&session, Moment::START, &round))
         .count())
 }
 
 fn admit_in_new_windows(count: usize) -> Result<usize, Box<dyn Error>> {
     let session = session(&throttle(1, 1, Instant::now())?, 0)?;
-    let mut at = Moment::START;
-    let mut admitted = 0;
-    for _ in 0..count {
-        at = Moment::from_nanos(at.to_nanos() + 60_000_000_000);
-        admitted += ask(&session, at, 1);
-    }
-    Ok(admitted)
+    let one = Ask::one(QuestionKind::Sampling, &METHOD);
+    Ok((0..count as u64)
+        .map(|window| Moment::from_nanos(window * 60_000_000_000))
+        .filter(|at| decide(&session, *at, &one))
+        .count())
 }
 
 fn refuse(count: usize, server: u32, of_session: u32) -> Result<usize, Box<dyn Error>> {
@@ -178,9 +176,12 @@ fn refuse_saturated(count: usize) -> Result<usize, Box<dyn Error>> {
 fn sessions(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let throttle = throttle(NO_LIMIT_MET, 5, now)?;
+    let names = (0..servers)
+        .map(|server| ServerName::new(format!("server {server}")))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut sessions = Vec::with_capacity(count);
-    for number in 0..count {
-        sessions.push(session(&throttle, number % servers)?);
+    for name in names.iter().cycle().take(count) {
+        sessions.push(throttle.session(name.clone()));
     }
     let admitted = sessions
         .iter()

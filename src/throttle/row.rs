@@ -14,7 +14,7 @@ use crate::{
     limits::{LimitName, ProtoSettings, ServerName},
     question::QuestionKind,
     sync::{AtomicU32, Mutex, Ordering},
-    window::{Full, Moment},
+    window::{FixedWindow, Full, Moment},
 };
 
 /// Everything counted for one configured server.
@@ -253,53 +253,134 @@ impl Book {
         self.sessions.insert(Place { number, windows })
     }
 
-    /// Admits and charges all of `ask`, or charges nothing and gives back the limit to name.
+    /// Admits and charges all of `ask`, or charges nothing and gives back the limit to name: there
+    /// is one wherever a window lacks room.
     pub(super) fn admit(
         &mut self,
         at: Moment,
         ask: &Ask<'_>,
         row: &Row,
         session: &Windows,
-    ) -> Result<(), Obstacle> {
-        if let Some(obstacle) = obstacle(at, ask, row, session) {
-            return Err(obstacle);
-        }
-        for kind in QuestionKind::ALL {
-            let asked = ask.count(kind);
-            if asked == 0 {
-                continue;
-            }
-            self.admitted[kind as usize] += u64::from(asked);
-            for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
-                // What is admitted while a limit is off is not counted (D11).
-                let Some(bound) = row.bounds.bound(kind, scope) else {
-                    continue;
+    ) -> Result<(), Option<Obstacle>> {
+        let charges = match ask.single() {
+            Some(kind) => {
+                return match Charge::new(at, kind, 1, row, session) {
+                    Some(charge) => {
+                        self.make(&charge, row, session);
+                        Ok(())
+                    }
+                    None => Err(obstacle(at, ask, row, session)),
                 };
-                let mut window = windows.window(kind);
-                if window.ends(at).is_none() {
-                    self.refused[kind as usize][scope as usize] += windows.take_refused(kind);
-                }
-                window.charge(at, asked);
-                windows.set(kind, window, Some(bound));
+            }
+            None => QuestionKind::ALL.map(|kind| (kind, ask.count(kind))),
+        };
+        let charges = charges.map(|(kind, asked)| Charge::new(at, kind, asked, row, session));
+        let [Some(sampling), Some(elicitation)] = charges else {
+            return Err(obstacle(at, ask, row, session));
+        };
+        for charge in [sampling, elicitation] {
+            if charge.asked > 0 {
+                self.make(&charge, row, session);
             }
         }
         Ok(())
     }
+
+    #[inline]
+    fn make(&mut self, charge: &Charge, row: &Row, session: &Windows) {
+        let kind = charge.kind;
+        self.admitted[kind as usize] += u64::from(charge.asked);
+        let [server, own] = &mut self.refused[kind as usize];
+        charge.server.make(kind, &row.windows, server);
+        charge.session.make(kind, session, own);
+    }
 }
 
-/// The limit to name if any of the windows concerned lacks room.
-fn obstacle(at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> Option<Obstacle> {
-    let mut worst: Option<Obstacle> = None;
-    for kind in QuestionKind::ALL {
-        let asked = ask.count(kind);
-        if asked == 0 {
-            continue;
+/// What a question, or a round's questions of one kind, will have charged.
+#[derive(Debug)]
+struct Charge {
+    kind: QuestionKind,
+    asked: u32,
+    server: Charged,
+    session: Charged,
+}
+
+/// One window, charged.
+#[derive(Debug)]
+enum Charged {
+    /// What is admitted while a limit is off is not counted (D11).
+    Off,
+    Counted {
+        before: FixedWindow,
+        after: FixedWindow,
+        bound: u32,
+    },
+}
+
+impl Charge {
+    /// `None` if a window lacks room.
+    #[inline]
+    fn new(
+        at: Moment,
+        kind: QuestionKind,
+        asked: u32,
+        row: &Row,
+        session: &Windows,
+    ) -> Option<Self> {
+        let charged = |scope, windows: &Windows| {
+            let bound = row.bounds.of(kind, scope);
+            if bound == 0 {
+                return Some(Charged::Off);
+            }
+            let before = windows.window(kind);
+            let after = before.charged_within(at, bound, asked)?;
+            Some(Charged::Counted {
+                before,
+                after,
+                bound,
+            })
+        };
+        Some(Self {
+            kind,
+            asked,
+            server: charged(Window::Server, &row.windows)?,
+            session: charged(Window::Session, session)?,
+        })
+    }
+}
+
+impl Charged {
+    /// Puts the charged window in its place. `refused` takes the refusals of a window that ended.
+    #[inline]
+    fn make(&self, kind: QuestionKind, windows: &Windows, refused: &mut u64) {
+        let Self::Counted {
+            before,
+            after,
+            bound,
+        } = *self
+        else {
+            return;
+        };
+        if after.last_ends() != before.last_ends() {
+            *refused += windows.take_refused(kind);
         }
+        windows.set(kind, after, Some(bound));
+    }
+}
+
+/// The limit to name, where a window lacks room.
+#[cold]
+fn obstacle(at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> Option<Obstacle> {
+    let kinds = QuestionKind::ALL
+        .into_iter()
+        .filter(|kind| ask.count(*kind) > 0);
+    let mut worst: Option<Obstacle> = None;
+    for kind in kinds {
         for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
             let Some(bound) = row.bounds.bound(kind, scope) else {
                 continue;
             };
-            let Err(Full { ends }) = windows.window(kind).room(at, bound, asked) else {
+            let Err(Full { ends }) = windows.window(kind).room(at, bound, ask.count(kind)) else {
                 continue;
             };
             let obstacle = Obstacle {
