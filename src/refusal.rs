@@ -59,9 +59,10 @@ impl RetryAfter {
     #[inline]
     pub(crate) fn from_nanos(wait: u64) -> Self {
         const SECOND: u64 = 1_000_000_000;
-        let seconds = wait.min(WINDOW.as_secs() * SECOND).div_ceil(SECOND);
-        // 0 to 60, as the minimum says.
-        Self(NonZeroU8::new(seconds as u8).unwrap_or(NonZeroU8::MIN))
+        let longest = WINDOW.as_secs() * SECOND;
+        // The first second begins after nothing, and the 60th ends at `longest`.
+        let begun = wait.min(longest).saturating_sub(1) / SECOND;
+        Self(NonZeroU8::MIN.saturating_add(begun as u8))
     }
 
     /// The wait in seconds.

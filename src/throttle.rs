@@ -11,7 +11,7 @@ mod windows;
 use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use self::{
-    row::{Obstacle, Row, Window},
+    row::{Obstacle, Row, Window, obstacle},
     windows::Windows,
 };
 pub use self::{
@@ -408,20 +408,23 @@ impl Session {
         // without the lock. That keeps a flood from slowing the sessions it shares the row with.
         if let Some(kind) = ask.single()
             && let Some(seat) = self.seat.get()
-            && let Some(refusal) = seat.refuse_if_full(at, kind, ask)
         {
-            return Err(refusal);
+            return match seat.full(at, kind) {
+                Some(obstacle) => Err(seat.refuse(at, obstacle, ask, 1)),
+                None => seat.admit_one(at, kind, ask),
+            };
         }
-        self.decide(at, ask)
+        self.admit_all(at, ask)
     }
 
-    /// The decision under the lock.
-    fn decide(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+    /// Admits a round, or a session's first question.
+    #[inline(never)]
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         if ask.total() == 0 {
             // Not a question, so it makes no row.
             return Ok(Admission { questions: 0 });
         }
-        self.seat(at, ask)?.admit(at, ask)
+        self.seat(at, ask)?.admit_all(at, ask)
     }
 
     /// Refuses a question if a window has no room for it, and counts the refusal; charges
@@ -437,7 +440,8 @@ impl Session {
     ) -> Option<Refusal> {
         let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
-        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
+        let obstacle = seat.full(at, kind)?;
+        Some(seat.refuse(at, obstacle, &Ask::one(kind, method), 1))
     }
 
     /// Looks at a task's entries: charges for those that were not seen before, all or none, and
@@ -468,7 +472,7 @@ impl Session {
         let ask = Entry::ask(sorted.fresh.iter().copied());
         if ask.total() > 0 {
             // The admission of what is taken is made below, of what is charged here or was before.
-            drop(seat.admit(at, &ask)?);
+            drop(seat.admit_all(at, &ask)?);
         }
         let taken = task_use == TaskUse::Take;
         seen.remember(task, &sorted, taken);
@@ -552,21 +556,47 @@ impl fmt::Debug for Session {
 }
 
 impl Seat {
-    fn admit(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let mut book = self.row.book.lock().map_err(|_| Refusal::internal())?;
-        match book.admit(at, ask, &self.row, &self.windows) {
-            Ok(()) => Ok(Admission {
+    #[inline(never)] // The refusals before it need none of its registers.
+    fn admit_one(
+        &self,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_one(at, kind, &self.row, &self.windows) {
+            return Ok(Admission { questions: 1 });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_all(at, ask, &self.row, &self.windows) {
+            return Ok(Admission {
                 questions: ask.total(),
-            }),
-            Err(Some(obstacle)) => Err(self.refuse(at, obstacle, ask, ask.total())),
+            });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    /// The refusal where a window lacks room, while the book is held.
+    #[cold]
+    fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
+        match obstacle(at, ask, &self.row, &self.windows) {
+            Some(obstacle) => self.refuse(at, obstacle, ask, ask.total()),
             // A state that cannot be (D13).
-            Err(None) => Err(Refusal::internal()),
+            None => Refusal::internal(),
         }
     }
 
-    /// The refusal of a single question, if a window is full. Takes no lock.
+    /// The window that is full, if one is. Takes no lock.
     #[inline]
-    fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
+    fn full(&self, at: Moment, kind: QuestionKind) -> Option<Obstacle> {
         let server = self.row.windows.shut(kind);
         let session = self.windows.shut(kind);
         // The one that ends last, on a tie the server's.
@@ -575,15 +605,16 @@ impl Seat {
         } else {
             (Window::Server, server)
         };
-        let obstacle = Obstacle {
-            kind,
-            scope,
-            ends: Some(shut.until(at)?),
-            max: self.row.bounds.of(kind, scope),
-        };
+        let ends = shut.until(at)?;
+        let max = self.row.bounds.of(kind, scope);
         // A change of settings opens the windows before it sets the limits. If that happened
         // between the two looks, the number may belong to another verdict: the lock decides.
-        (self.windows(scope).shut(kind) == shut).then(|| self.refuse(at, obstacle, ask, 1))
+        (self.windows(scope).shut(kind) == shut).then_some(Obstacle {
+            kind,
+            scope,
+            max,
+            ends: Some(ends),
+        })
     }
 
     /// Counts refused questions at the window that is in the way.

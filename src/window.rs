@@ -91,8 +91,8 @@ pub struct Full {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
+    /// The beginning of time before the first admission, so that no window is open then.
     ends: Moment,
-    /// Zero only before the first admission: a window opens by being charged.
     used: u32,
 }
 
@@ -118,7 +118,9 @@ impl FixedWindow {
     /// Counts `asked` at `now`, opening a new window if the last one has ended. The caller has
     /// asked [`room`](Self::room) at the same moment.
     pub const fn charge(&mut self, now: Moment, asked: u32) {
-        *self = self.charged(now, asked);
+        if asked > 0 {
+            *self = self.charged(now, asked);
+        }
     }
 
     /// The window after counting `asked` at `now`; `None` if they don't fit under `limit`.
@@ -180,11 +182,11 @@ impl FixedWindow {
 
     /// Whether the last window has no room at all under `limit`, as long as it is open.
     pub(crate) const fn is_full(&self, limit: u32) -> bool {
-        self.used > 0 && self.used >= limit
+        self.used >= limit
     }
 
     const fn is_open(&self, now: Moment) -> bool {
-        self.used > 0 && now.0 < self.ends.0
+        now.0 < self.ends.0
     }
 }
 

@@ -19,10 +19,10 @@ const NO_LIMIT_MET: u32 = 1_000_000;
 pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>> {
     Ok(match scenario {
         "nothing" => nothing(count),
-        "admit" => admit(count, 1)?,
-        "admit, from an Instant" => admit_at_an_instant(count)?,
-        "admit among 10 servers" => admit(count, 10)?,
-        "admit among 10000 servers" => admit(count, 10_000)?,
+        "admit" => admit(count)?,
+        "admit, from an Instant" => admit_from_an_instant(count)?,
+        "admit among 10 servers" => admit_among(count, 10)?,
+        "admit among 10000 servers" => admit_among(count, 10_000)?,
         "admit a round of ten" => admit_round(count)?,
         "admit in a new window" => admit_in_new_windows(count)?,
         "refuse by the server's limit" => refuse(count, 1, 0)?,
@@ -89,7 +89,7 @@ fn nothing(count: usize) -> usize {
 }
 
 /// With an [`Instant`], whose conversion costs more than a refusal.
-fn admit_at_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
+fn admit_from_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let session = session(&throttle(NO_LIMIT_MET, NO_LIMIT_MET, now)?, 0)?;
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
@@ -101,7 +101,12 @@ fn admit_at_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
         .count())
 }
 
-fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
+fn admit(count: usize) -> Result<usize, Box<dyn Error>> {
+    let throttle = throttle(NO_LIMIT_MET, NO_LIMIT_MET, Instant::now())?;
+    Ok(ask(&session(&throttle, 0)?, Moment::START, count))
+}
+
+fn admit_among(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let throttle = throttle(NO_LIMIT_MET, NO_LIMIT_MET, now)?;
     let sessions: Vec<_> = (0..servers)

@@ -253,37 +253,45 @@ impl Book {
         self.sessions.insert(Place { number, windows })
     }
 
-    /// Admits and charges all of `ask`, or charges nothing and gives back the limit to name: there
-    /// is one wherever a window lacks room.
-    pub(super) fn admit(
+    /// Admits and charges one question; charges nothing and says `false` if a window lacks room.
+    #[inline]
+    pub(super) fn admit_one(
+        &mut self,
+        at: Moment,
+        kind: QuestionKind,
+        row: &Row,
+        session: &Windows,
+    ) -> bool {
+        let charge = Charge::new(at, kind, 1, row, session);
+        if let Some(charge) = &charge {
+            self.make(charge, row, session);
+        }
+        charge.is_some()
+    }
+
+    /// Admits and charges all of `ask`, or charges nothing and says `false`.
+    pub(super) fn admit_all(
         &mut self,
         at: Moment,
         ask: &Ask<'_>,
         row: &Row,
         session: &Windows,
-    ) -> Result<(), Option<Obstacle>> {
-        let charges = match ask.single() {
-            Some(kind) => {
-                return match Charge::new(at, kind, 1, row, session) {
-                    Some(charge) => {
-                        self.make(&charge, row, session);
-                        Ok(())
-                    }
-                    None => Err(obstacle(at, ask, row, session)),
+    ) -> bool {
+        let mut charges = [None, None];
+        for kind in QuestionKind::ALL {
+            let asked = ask.count(kind);
+            // A kind that is not asked for can be over a lowered limit and is in nobody's way.
+            if asked > 0 {
+                let Some(charge) = Charge::new(at, kind, asked, row, session) else {
+                    return false;
                 };
-            }
-            None => QuestionKind::ALL.map(|kind| (kind, ask.count(kind))),
-        };
-        let charges = charges.map(|(kind, asked)| Charge::new(at, kind, asked, row, session));
-        let [Some(sampling), Some(elicitation)] = charges else {
-            return Err(obstacle(at, ask, row, session));
-        };
-        for charge in [sampling, elicitation] {
-            if charge.asked > 0 {
-                self.make(&charge, row, session);
+                charges[kind as usize] = Some(charge);
             }
         }
-        Ok(())
+        for charge in charges.iter().flatten() {
+            self.make(charge, row, session);
+        }
+        true
     }
 
     #[inline]
@@ -368,9 +376,14 @@ impl Charged {
     }
 }
 
-/// The limit to name, where a window lacks room.
+/// The limit to name where a window lacks room: there always is one. The caller holds the lock.
 #[cold]
-fn obstacle(at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> Option<Obstacle> {
+pub(super) fn obstacle(
+    at: Moment,
+    ask: &Ask<'_>,
+    row: &Row,
+    session: &Windows,
+) -> Option<Obstacle> {
     let kinds = QuestionKind::ALL
         .into_iter()
         .filter(|kind| ask.count(*kind) > 0);
