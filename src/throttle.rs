@@ -11,7 +11,7 @@ mod windows;
 use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use self::{
-    row::{Obstacle, Row, Window},
+    row::{Obstacle, Row, Window, obstacle},
     windows::Windows,
 };
 pub use self::{
@@ -269,12 +269,14 @@ impl<'a> Ask<'a> {
     }
 
     /// One question.
+    #[inline]
     #[must_use]
     pub const fn one(kind: QuestionKind, method: &'a Method) -> Self {
         Self::new().and(kind, method, 1)
     }
 
     /// Adds `count` questions of a kind. Of several methods, the first one added is named.
+    #[inline]
     #[must_use]
     pub const fn and(mut self, kind: QuestionKind, method: &'a Method, count: u32) -> Self {
         let kind = kind as usize;
@@ -300,6 +302,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The kind, if it is a single question.
+    #[inline]
     const fn single(&self) -> Option<QuestionKind> {
         match self.counts {
             [1, 0] => Some(QuestionKind::Sampling),
@@ -401,19 +404,27 @@ impl Session {
     ///
     /// Those of [`admit`](Self::admit).
     pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        // A single question cannot ask for more than the limit, so a full window settles it
+        // without the lock. That keeps a flood from slowing the sessions it shares the row with.
+        if let Some(kind) = ask.single()
+            && let Some(seat) = self.seat.get()
+        {
+            return match seat.full(at, kind) {
+                Some(obstacle) => Err(seat.refuse(at, obstacle, ask, 1)),
+                None => seat.admit_one(at, kind, ask),
+            };
+        }
+        self.admit_all(at, ask)
+    }
+
+    /// Admits a round, or a session's first question.
+    #[inline(never)]
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         if ask.total() == 0 {
             // Not a question, so it makes no row.
             return Ok(Admission { questions: 0 });
         }
-        let seat = self.seat(at, ask)?;
-        // A single question cannot ask for more than the limit, so a full window settles it
-        // without the lock. That keeps a flood from slowing the sessions it shares the row with.
-        if let Some(kind) = ask.single()
-            && let Some(refusal) = seat.refuse_if_full(at, kind, ask)
-        {
-            return Err(refusal);
-        }
-        seat.admit(at, ask)
+        self.seat(at, ask)?.admit_all(at, ask)
     }
 
     /// Refuses a question if a window has no room for it, and counts the refusal; charges
@@ -429,7 +440,8 @@ impl Session {
     ) -> Option<Refusal> {
         let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
-        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
+        let obstacle = seat.full(at, kind)?;
+        Some(seat.refuse(at, obstacle, &Ask::one(kind, method), 1))
     }
 
     /// Looks at a task's entries: charges for those that were not seen before, all or none, and
@@ -460,7 +472,7 @@ impl Session {
         let ask = Entry::ask(sorted.fresh.iter().copied());
         if ask.total() > 0 {
             // The admission of what is taken is made below, of what is charged here or was before.
-            drop(seat.admit(at, &ask)?);
+            drop(seat.admit_all(at, &ask)?);
         }
         let taken = task_use == TaskUse::Take;
         seen.remember(task, &sorted, taken);
@@ -554,18 +566,47 @@ impl fmt::Debug for Session {
 }
 
 impl Seat {
-    fn admit(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let mut book = self.row.book.lock().map_err(|_| Refusal::internal())?;
-        match book.admit(at, ask, &self.row, &self.windows) {
-            Ok(()) => Ok(Admission {
+    #[inline(never)] // The refusals before it need none of its registers.
+    fn admit_one(
+        &self,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_one(at, kind, &self.row, &self.windows) {
+            return Ok(Admission { questions: 1 });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_all(at, ask, &self.row, &self.windows) {
+            return Ok(Admission {
                 questions: ask.total(),
-            }),
-            Err(obstacle) => Err(self.refuse(at, obstacle, ask)),
+            });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    /// The refusal where a window lacks room, while the book is held.
+    #[cold]
+    fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
+        match obstacle(at, ask, &self.row, &self.windows) {
+            Some(obstacle) => self.refuse(at, obstacle, ask, ask.total()),
+            // A state that cannot be (D13).
+            None => Refusal::internal(),
         }
     }
 
-    /// The refusal of a single question, if a window is full. Takes no lock.
-    fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
+    /// The window that is full, if one is. Takes no lock.
+    #[inline]
+    fn full(&self, at: Moment, kind: QuestionKind) -> Option<Obstacle> {
         let server = self.row.windows.shut(kind);
         let session = self.windows.shut(kind);
         // The one that ends last, on a tie the server's.
@@ -574,30 +615,32 @@ impl Seat {
         } else {
             (Window::Server, server)
         };
-        let obstacle = Obstacle {
-            kind,
-            scope,
-            ends: Some(shut.until(at)?),
-            max: self.row.bounds.of(kind, scope),
-        };
+        let ends = shut.until(at)?;
+        let max = self.row.bounds.of(kind, scope);
         // A change of settings opens the windows before it sets the limits. If that happened
         // between the two looks, the number may belong to another verdict: the lock decides.
-        (self.windows(scope).shut(kind) == shut).then(|| self.refuse(at, obstacle, ask))
+        (self.windows(scope).shut(kind) == shut).then_some(Obstacle {
+            kind,
+            scope,
+            max,
+            ends: Some(ends),
+        })
     }
 
-    /// Counts a refusal at the window that is in the way.
-    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>) -> Refusal {
+    /// Counts refused questions at the window that is in the way.
+    #[inline]
+    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>, questions: u32) -> Refusal {
         let before = self
             .windows(obstacle.scope)
-            .count_refused(obstacle.kind, ask.total());
+            .count_refused(obstacle.kind, questions);
         let cause = Cause::LimitExceeded {
             limit: obstacle.limit(),
             max: obstacle.max,
             retry_after: obstacle
                 .ends
-                .map(|ends| RetryAfter::from_wait(at.until(ends))),
+                .map(|ends| RetryAfter::from_nanos(ends.to_nanos().saturating_sub(at.to_nanos()))),
         };
-        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, ask.total())
+        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, questions)
     }
 
     fn windows(&self, scope: Window) -> &Windows {

@@ -227,6 +227,7 @@ fn every_short_history_of_changing_limits_and_sessions() {
     let alphabet = [
         Step::Ask(0, [1, 0]),
         Step::Ask(1, [1, 1]),
+        Step::Ask(0, [0, 2]),
         Step::Advance(30 * SECOND),
         Step::Limits([2, 1, 1, 0]),
         Step::Limits([0, 2, 0, 1]),

@@ -19,10 +19,10 @@ const NO_LIMIT_MET: u32 = 1_000_000;
 pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>> {
     Ok(match scenario {
         "nothing" => nothing(count),
-        "admit" => admit(count, 1)?,
-        "admit, from an Instant" => admit_at_an_instant(count)?,
-        "admit among 10 servers" => admit(count, 10)?,
-        "admit among 10000 servers" => admit(count, 10_000)?,
+        "admit" => admit(count)?,
+        "admit, from an Instant" => admit_from_an_instant(count)?,
+        "admit among 10 servers" => admit_among(count, 10)?,
+        "admit among 10000 servers" => admit_among(count, 10_000)?,
         "admit a round of ten" => admit_round(count)?,
         "admit in a new window" => admit_in_new_windows(count)?,
         "refuse by the server's limit" => refuse(count, 1, 0)?,
@@ -64,15 +64,17 @@ pub(crate) fn session(throttle: &Arc<Throttle>, server: usize) -> Result<Session
     Ok(throttle.session(ServerName::new(format!("server {server}"))?))
 }
 
+/// One decision, and whether it admitted.
+#[inline]
+fn decide(session: &Session, at: Moment, ask: &Ask<'_>) -> bool {
+    let verdict = black_box(session).admit_at(black_box(at), black_box(ask));
+    black_box(&verdict).is_ok()
+}
+
 /// Asks `count` times and gives back how many were admitted.
 fn ask(session: &Session, at: Moment, count: usize) -> usize {
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-    (0..count)
-        .filter(|_| {
-            let verdict = black_box(session).admit_at(black_box(at), black_box(&ask));
-            black_box(&verdict).is_ok()
-        })
-        .count()
+    (0..count).filter(|_| decide(session, at, &ask)).count()
 }
 
 /// The loop alone.
@@ -87,7 +89,7 @@ fn nothing(count: usize) -> usize {
 }
 
 /// With an [`Instant`], whose conversion costs more than a refusal.
-fn admit_at_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
+fn admit_from_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let session = session(&throttle(NO_LIMIT_MET, NO_LIMIT_MET, now)?, 0)?;
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
@@ -99,7 +101,12 @@ fn admit_at_an_instant(count: usize) -> Result<usize, Box<dyn Error>> {
         .count())
 }
 
-fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
+fn admit(count: usize) -> Result<usize, Box<dyn Error>> {
+    let throttle = throttle(NO_LIMIT_MET, NO_LIMIT_MET, Instant::now())?;
+    Ok(ask(&session(&throttle, 0)?, Moment::START, count))
+}
+
+fn admit_among(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let throttle = throttle(NO_LIMIT_MET, NO_LIMIT_MET, now)?;
     let sessions: Vec<_> = (0..servers)
@@ -108,12 +115,13 @@ fn admit(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     for session in &sessions {
         ask(session, Moment::START, 1);
     }
+    let one = Ask::one(QuestionKind::Sampling, &METHOD);
     Ok(sessions
         .iter()
         .cycle()
         .take(count)
-        .map(|session| ask(session, Moment::START, 1))
-        .sum())
+        .filter(|session| decide(session, Moment::START, &one))
+        .count())
 }
 
 fn admit_round(count: usize) -> Result<usize, Box<dyn Error>> {
@@ -125,22 +133,17 @@ fn admit_round(count: usize) -> Result<usize, Box<dyn Error>> {
         5,
     );
     Ok((0..count)
-        .filter(|_| {
-            let verdict = session.admit_at(black_box(Moment::START), black_box(&round));
-            black_box(&verdict).is_ok()
-        })
+        .filter(|_| decide(&session, Moment::START, &round))
         .count())
 }
 
 fn admit_in_new_windows(count: usize) -> Result<usize, Box<dyn Error>> {
     let session = session(&throttle(1, 1, Instant::now())?, 0)?;
-    let mut at = Moment::START;
-    let mut admitted = 0;
-    for _ in 0..count {
-        at = Moment::from_nanos(at.to_nanos() + 60_000_000_000);
-        admitted += ask(&session, at, 1);
-    }
-    Ok(admitted)
+    let one = Ask::one(QuestionKind::Sampling, &METHOD);
+    Ok((0..count as u64)
+        .map(|window| Moment::from_nanos(window * 60_000_000_000))
+        .filter(|at| decide(&session, *at, &one))
+        .count())
 }
 
 fn refuse(count: usize, server: u32, of_session: u32) -> Result<usize, Box<dyn Error>> {
@@ -178,9 +181,12 @@ fn refuse_saturated(count: usize) -> Result<usize, Box<dyn Error>> {
 fn sessions(count: usize, servers: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
     let throttle = throttle(NO_LIMIT_MET, 5, now)?;
+    let names = (0..servers)
+        .map(|server| ServerName::new(format!("server {server}")))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut sessions = Vec::with_capacity(count);
-    for number in 0..count {
-        sessions.push(session(&throttle, number % servers)?);
+    for name in names.iter().cycle().take(count) {
+        sessions.push(throttle.session(name.clone()));
     }
     let admitted = sessions
         .iter()

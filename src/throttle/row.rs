@@ -14,7 +14,7 @@ use crate::{
     limits::{LimitName, ProtoSettings, ServerName},
     question::QuestionKind,
     sync::{AtomicU32, Mutex, Ordering},
-    window::{Full, Moment},
+    window::{FixedWindow, Full, Moment},
 };
 
 /// Everything counted for one configured server.
@@ -253,53 +253,147 @@ impl Book {
         self.sessions.insert(Place { number, windows })
     }
 
-    /// Admits and charges all of `ask`, or charges nothing and gives back the limit to name.
-    pub(super) fn admit(
+    /// Admits and charges one question; charges nothing and says `false` if a window lacks room.
+    #[inline]
+    pub(super) fn admit_one(
+        &mut self,
+        at: Moment,
+        kind: QuestionKind,
+        row: &Row,
+        session: &Windows,
+    ) -> bool {
+        let charge = Charge::new(at, kind, 1, row, session);
+        if let Some(charge) = &charge {
+            self.make(charge, row, session);
+        }
+        charge.is_some()
+    }
+
+    /// Admits and charges all of `ask`, or charges nothing and says `false`.
+    pub(super) fn admit_all(
         &mut self,
         at: Moment,
         ask: &Ask<'_>,
         row: &Row,
         session: &Windows,
-    ) -> Result<(), Obstacle> {
-        if let Some(obstacle) = obstacle(at, ask, row, session) {
-            return Err(obstacle);
-        }
+    ) -> bool {
+        let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);
-            if asked == 0 {
-                continue;
-            }
-            self.admitted[kind as usize] += u64::from(asked);
-            for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
-                // What is admitted while a limit is off is not counted (D11).
-                let Some(bound) = row.bounds.bound(kind, scope) else {
-                    continue;
+            // A kind that is not asked for can be over a lowered limit and is in nobody's way.
+            if asked > 0 {
+                let Some(charge) = Charge::new(at, kind, asked, row, session) else {
+                    return false;
                 };
-                let mut window = windows.window(kind);
-                if window.ends(at).is_none() {
-                    self.refused[kind as usize][scope as usize] += windows.take_refused(kind);
-                }
-                window.charge(at, asked);
-                windows.set(kind, window, Some(bound));
+                charges[kind as usize] = Some(charge);
             }
         }
-        Ok(())
+        for charge in charges.iter().flatten() {
+            self.make(charge, row, session);
+        }
+        true
+    }
+
+    #[inline]
+    fn make(&mut self, charge: &Charge, row: &Row, session: &Windows) {
+        let kind = charge.kind;
+        self.admitted[kind as usize] += u64::from(charge.asked);
+        let [server, own] = &mut self.refused[kind as usize];
+        charge.server.make(kind, &row.windows, server);
+        charge.session.make(kind, session, own);
     }
 }
 
-/// The limit to name if any of the windows concerned lacks room.
-fn obstacle(at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> Option<Obstacle> {
-    let mut worst: Option<Obstacle> = None;
-    for kind in QuestionKind::ALL {
-        let asked = ask.count(kind);
-        if asked == 0 {
-            continue;
+/// What a question, or a round's questions of one kind, will have charged.
+#[derive(Debug)]
+struct Charge {
+    kind: QuestionKind,
+    asked: u32,
+    server: Charged,
+    session: Charged,
+}
+
+/// One window, charged.
+#[derive(Debug)]
+enum Charged {
+    /// What is admitted while a limit is off is not counted (D11).
+    Off,
+    Counted {
+        before: FixedWindow,
+        after: FixedWindow,
+        bound: u32,
+    },
+}
+
+impl Charge {
+    /// `None` if a window lacks room.
+    #[inline]
+    fn new(
+        at: Moment,
+        kind: QuestionKind,
+        asked: u32,
+        row: &Row,
+        session: &Windows,
+    ) -> Option<Self> {
+        let charged = |scope, windows: &Windows| {
+            let bound = row.bounds.of(kind, scope);
+            if bound == 0 {
+                return Some(Charged::Off);
+            }
+            let before = windows.window(kind);
+            let after = before.charged_within(at, bound, asked)?;
+            Some(Charged::Counted {
+                before,
+                after,
+                bound,
+            })
+        };
+        Some(Self {
+            kind,
+            asked,
+            server: charged(Window::Server, &row.windows)?,
+            session: charged(Window::Session, session)?,
+        })
+    }
+}
+
+impl Charged {
+    /// Puts the charged window in its place. `refused` takes the refusals of a window that ended.
+    #[inline]
+    fn make(&self, kind: QuestionKind, windows: &Windows, refused: &mut u64) {
+        let Self::Counted {
+            before,
+            after,
+            bound,
+        } = *self
+        else {
+            return;
+        };
+        if after.last_ends() != before.last_ends() {
+            *refused += windows.take_refused(kind);
         }
+        windows.set(kind, after, Some(bound));
+    }
+}
+
+/// The limit to name where a window lacks room: there always is one. The caller holds the lock.
+#[cold]
+pub(super) fn obstacle(
+    at: Moment,
+    ask: &Ask<'_>,
+    row: &Row,
+    session: &Windows,
+) -> Option<Obstacle> {
+    let kinds = QuestionKind::ALL
+        .into_iter()
+        .filter(|kind| ask.count(*kind) > 0);
+    let mut worst: Option<Obstacle> = None;
+    for kind in kinds {
         for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
             let Some(bound) = row.bounds.bound(kind, scope) else {
                 continue;
             };
-            let Err(Full { ends }) = windows.window(kind).room(at, bound, asked) else {
+            let Err(Full { ends }) = windows.window(kind).room(at, bound, ask.count(kind)) else {
                 continue;
             };
             let obstacle = Obstacle {
