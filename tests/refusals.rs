@@ -224,3 +224,14 @@ async fn an_observer_hears_every_verdict_and_nothing_a_server_wrote() {
         "{heard:?}"
     );
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_window_does_not_slide_on_the_wire() {
+    let (handler, _events) = Handler::open();
+    let (_session, mut server) = connect(Throttled::new(handler, limits(2, 2))).await;
+    for (id, wait) in [(1, 0), (2, 59), (3, 1)] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        server.send(&question(S, id)).await;
+        assert!(!is_refusal(&server.receive().await), "question {id}");
+    }
+}
