@@ -133,7 +133,7 @@ fn servers() -> Result<Vec<Server>, String> {
             .map(|(name, address)| Server { name, address })
             .collect());
     }
-    let last = env::args().nth(1).and_then(|_| env::args().last());
+    let last = env::args().skip(1).last();
     let address = match last {
         Some(url) if url.starts_with("http://") || url.starts_with("https://") => Address::Url(url),
         Some(line) => Address::Command(

@@ -6,6 +6,7 @@ pub mod contract;
 pub mod form;
 pub mod plan;
 pub mod rmcp_client;
+pub mod tower_client;
 
 use std::{fmt::Display, process::ExitCode};
 
