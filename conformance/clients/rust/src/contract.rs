@@ -13,6 +13,9 @@ use std::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
+/// The error by which a server asks a person to open URLs first (2025-11-25).
+const URL_ELICITATION_REQUIRED: i32 = -32042;
+
 /// What the environment and the last argument say.
 #[derive(Clone, Debug)]
 pub struct Contract {
@@ -120,6 +123,18 @@ impl Log {
             if let Err(error) = (&**file).write_all(line.as_bytes()) {
                 eprintln!("QUESTION_CONFORMANCE_LOG: {error}");
             }
+        }
+    }
+
+    /// A call failed with this error. If it asks a person to open URLs, a client shows them, so
+    /// that the call can succeed at the next try; no library that is used here does it by itself.
+    pub fn urls_shown(&self, code: i32, data: Option<&Value>) {
+        if code != URL_ELICITATION_REQUIRED {
+            return;
+        }
+        let urls = data.and_then(|data| data["elicitations"].as_array());
+        for _ in urls.into_iter().flatten() {
+            self.entered("elicitation/create");
         }
     }
 }

@@ -6,8 +6,7 @@ mod running;
 use rmcp::{
     RoleClient,
     model::{
-        CallToolRequestParams, ErrorData, GetPromptRequestParams, ProtocolVersion,
-        ReadResourceRequestParams,
+        CallToolRequestParams, GetPromptRequestParams, ProtocolVersion, ReadResourceRequestParams,
     },
     service::{ClientLifecycleMode, ClientServiceExt, RunningService, Service, ServiceError},
     transport::{StreamableHttpClientTransport, TokioChildProcess},
@@ -24,9 +23,6 @@ use crate::{
     contract::{Address, Contract, Log, Revision, Server},
     plan::{self, Offer},
 };
-
-/// The error by which a server asks a person to open URLs first (2025-11-25).
-const URL_ELICITATION_REQUIRED: i32 = -32042;
 
 /// Connects a service to a server.
 ///
@@ -88,26 +84,11 @@ impl<R: Running> RmcpSession<R> {
                 Stopped::Closed
             }
             Failure::Service(ServiceError::McpError(error)) => {
-                self.show_urls(&error);
+                self.log.urls_shown(error.code.0, error.data.as_ref());
                 Stopped::Failed(error.to_string())
             }
             Failure::Service(error) => Stopped::Failed(error.to_string()),
             Failure::Refused(why) => Stopped::Failed(why),
-        }
-    }
-
-    /// Shows the URLs that an error asks a person to open, as a client does that wants its call to
-    /// succeed at the next try. rmcp leaves this to the embedder.
-    fn show_urls(&self, error: &ErrorData) {
-        if error.code.0 != URL_ELICITATION_REQUIRED {
-            return;
-        }
-        let shown = error
-            .data
-            .as_ref()
-            .and_then(|data| data["elicitations"].as_array());
-        for _ in shown.into_iter().flatten() {
-            self.log.entered("elicitation/create");
         }
     }
 }

@@ -26,6 +26,7 @@ use crate::{
 pub struct TowerSession {
     client: McpClient,
     contract: Contract,
+    log: Log,
 }
 
 impl std::fmt::Debug for TowerSession {
@@ -41,8 +42,9 @@ impl TowerSession {
     ///
     /// tower-mcp's, or that there is no command.
     pub async fn connect(server: Server, contract: Contract) -> Result<Self, String> {
+        let log = contract.log(&server.name);
         let handler = Handler {
-            log: contract.log(&server.name),
+            log: log.clone(),
             delay: contract.answer_delay,
         };
         let capabilities = read(json!({
@@ -74,7 +76,11 @@ impl TowerSession {
             Revision::Discover => client.discover(name, version).await.map(drop),
         };
         greeted.map_err(|error| error.to_string())?;
-        Ok(Self { client, contract })
+        Ok(Self {
+            client,
+            contract,
+            log,
+        })
     }
 
     /// Whether the server declares a capability, in either revision.
@@ -95,6 +101,9 @@ impl TowerSession {
     }
 
     fn stopped(&self, error: &tower_mcp::Error) -> Stopped {
+        if let tower_mcp::Error::JsonRpc(error) = error {
+            self.log.urls_shown(error.code, error.data.as_ref());
+        }
         if self.client.is_connected() {
             Stopped::Failed(error.to_string())
         } else {
