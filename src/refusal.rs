@@ -52,8 +52,8 @@ impl RetryAfter {
     /// Rounds `wait` up to whole seconds, at least 1 and at most the length of a window.
     #[must_use]
     pub fn from_wait(wait: Duration) -> Self {
-        let wait = wait.min(WINDOW);
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+        let nanos = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        let seconds = nanos.div_ceil(1_000_000_000).min(WINDOW.as_secs());
         Self(
             u8::try_from(seconds)
                 .ok()

@@ -12,6 +12,7 @@ use rmcp::{
         ClientConfig, ClientResult, ErrorData, ProtocolVersion, ServerNotification, ServerRequest,
     },
     service::{NotificationContext, RequestContext, RoleClient, Service},
+    transport::{IntoTransport, Transport},
 };
 
 use self::cleared::{Cleared, Sorted};
@@ -26,6 +27,7 @@ use crate::{
     limits::{ProtoSettings, ServerName},
     question::{BadMethod, Method, QuestionKind, QuestionMethods},
     refusal::Refusal,
+    shield::{Lookout, Shield},
     throttle::{Admission, Ask, Session, Throttle},
     verdict::{Door, Reporter, Verdict},
 };
@@ -153,6 +155,39 @@ impl<S> Throttled<S> {
     #[must_use]
     pub const fn session(&self) -> &Arc<Session> {
         &self.session
+    }
+
+    /// A shield for the transport that this service will be served on: questions that meet a
+    /// full window are refused there as they are read, which is cheaper, and holds no memory for
+    /// a server that never reads its input.
+    ///
+    /// Make it after the `with_...` calls, and serve both together, or have
+    /// [`ClientSession::connect`](crate::ClientSession::connect) do both.
+    ///
+    /// ```
+    /// # use mcp_question_throttle::{ClientSession, Throttled, limits::ProtoSettings};
+    /// # use rmcp::{ClientHandler, ServiceExt};
+    /// # async fn connect(handler: impl ClientHandler, transport: tokio::io::DuplexStream)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let throttled = Throttled::new(handler, ProtoSettings::default());
+    /// let transport = throttled.shield(transport);
+    /// let session = ClientSession::new(throttled.serve(transport).await?);
+    /// # drop(session); Ok(()) }
+    /// ```
+    pub fn shield<T, E, A>(
+        &self,
+        transport: T,
+    ) -> Shield<impl Transport<RoleClient, Error = E> + use<S, T, E, A> + 'static>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let lookout = Lookout::new(
+            Arc::clone(&self.session),
+            self.questions.clone(),
+            self.reporter.clone(),
+        );
+        Shield::new(transport.into_transport(), lookout)
     }
 
     /// Takes `request` for a question, if it is one.

@@ -16,7 +16,11 @@ use rmcp::{
         Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
         ResourceTemplate, SubscriptionFilter, TaskPayload, Tool, UpdateTaskParams,
     },
-    service::{Peer, RunningService, Service, ServiceError},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
+        Service, ServiceError,
+    },
+    transport::IntoTransport,
 };
 
 use self::call::Call;
@@ -55,6 +59,42 @@ pub struct ClientSession<S: Service<RoleClient>> {
 }
 
 impl<S: Service<RoleClient>> ClientSession<S> {
+    /// Connects by `initialize`, as rmcp's `serve` does, through a
+    /// [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve`.
+    pub async fn connect<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        Self::connect_with_lifecycle(throttled, transport, ClientLifecycleMode::Initialize).await
+    }
+
+    /// Connects by another lifecycle, as that of 2026-07-28, through a [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve_with_lifecycle`.
+    pub async fn connect_with_lifecycle<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let transport = throttled.shield(transport);
+        let running = throttled.serve_with_lifecycle(transport, lifecycle).await?;
+        Ok(Self::new(running))
+    }
+
     /// Takes over a running service.
     #[must_use]
     pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {
@@ -177,7 +217,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     }
 
     /// Follows a task to its end: polls it as often as the server suggests, and has what it asks
-    /// answered. No question is shown twice.
+    /// answered. No question is shown twice, however many follow the task. One whose answer could
+    /// not be sent is shown again to whoever follows the task next, and charged again.
     ///
     /// # Errors
     ///
@@ -210,7 +251,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 .poll_interval_ms
                 .map_or(POLL_INTERVAL, Duration::from_millis)
                 .max(MIN_POLL_INTERVAL);
-            let answers = self
+            let (answers, taken) = self
                 .service()
                 .answer_task(result.task, &mut answered, self.peer())
                 .await?;
@@ -218,6 +259,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.update_task(UpdateTaskParams::new(task_id.clone(), answers))
                     .await?;
             }
+            taken.answered();
             tokio::time::sleep(pause).await;
         }
     }

@@ -91,7 +91,7 @@ pub struct Full {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
-    opened: Moment,
+    ends: Moment,
     /// Zero only before the first admission: a window opens by being charged.
     used: u32,
 }
@@ -119,7 +119,7 @@ impl FixedWindow {
         if self.is_open(now) {
             self.used = self.used.saturating_add(asked);
         } else {
-            self.opened = now;
+            self.ends = now.plus(WINDOW);
             self.used = asked;
         }
     }
@@ -134,24 +134,34 @@ impl FixedWindow {
     #[must_use]
     pub const fn ends(&self, now: Moment) -> Option<Moment> {
         if self.is_open(now) {
-            Some(self.opened.plus(WINDOW))
+            Some(self.ends)
         } else {
             None
         }
     }
 
-    /// Until when the last window has no room at all under `limit`; [`Moment::START`] if it has.
-    #[must_use]
-    pub const fn full_until(&self, limit: u32) -> Moment {
-        if self.used > 0 && self.used >= limit {
-            self.opened.plus(WINDOW)
-        } else {
-            Moment::START
-        }
+    /// The window that ends, or has ended, at `ends` and admitted `used`.
+    pub(crate) const fn ending(ends: Moment, used: u32) -> Self {
+        Self { ends, used }
+    }
+
+    /// When the last window ends or has ended; [`Moment::START`] before the first.
+    pub(crate) const fn last_ends(&self) -> Moment {
+        self.ends
+    }
+
+    /// How many were admitted in the last window, whether it is open or not.
+    pub(crate) const fn last_used(&self) -> u32 {
+        self.used
+    }
+
+    /// Whether the last window has no room at all under `limit`, as long as it is open.
+    pub(crate) const fn is_full(&self, limit: u32) -> bool {
+        self.used > 0 && self.used >= limit
     }
 
     const fn is_open(&self, now: Moment) -> bool {
-        self.used > 0 && now.0 < self.opened.plus(WINDOW).0
+        self.used > 0 && now.0 < self.ends.0
     }
 }
 
