@@ -119,7 +119,7 @@ impl Log {
     pub fn entered(&self, method: &str) {
         if let Some(file) = &self.file {
             // One write, so that lines of handlers that run side by side stay whole.
-            let line = format!("{} {method}\n", self.server);
+            let line = format!("{}\t{method}\n", self.server);
             if let Err(error) = (&**file).write_all(line.as_bytes()) {
                 eprintln!("QUESTION_CONFORMANCE_LOG: {error}");
             }
