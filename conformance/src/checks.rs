@@ -3,6 +3,7 @@
 mod conduct;
 mod contract;
 mod counts;
+mod groups;
 
 use std::{fmt, time::Duration};
 
@@ -27,6 +28,12 @@ pub(crate) enum Expectation {
     Handled,
     /// Every reply carries the id of one question, and every question has one reply.
     Ids,
+    /// Rounds and tasks that fit are answered, once; nothing is sent for the others.
+    Answered,
+    /// Rounds and tasks are answered whole, by what handlers said.
+    Whole,
+    /// The state of a round comes back as it was.
+    State,
     /// Refusals have the code -32603.
     Code,
     /// The refusals' data names the limit in the way.
@@ -129,6 +136,9 @@ impl Evidence<'_> {
             Expectation::Exact => counts::exact(&view),
             Expectation::Handled => counts::handled(&view),
             Expectation::Ids => contract::ids(&view),
+            Expectation::Answered => groups::answered(&view),
+            Expectation::Whole => groups::whole(&view),
+            Expectation::State => groups::state(&view),
             Expectation::Code => contract::code(&view),
             Expectation::Data => contract::data(&view),
             Expectation::RetryAfter => contract::retry_after(&view),
@@ -233,7 +243,7 @@ impl<'a> View<'a> {
         let refusals: Vec<_> = self
             .questions()
             .filter_map(|(question, _)| Some((question, question.request.error()?)))
-            .filter(|(question, error)| !question.malformed || counts::is_refusal(error))
+            .filter(|(question, error)| !question.may_be_rejected || counts::is_refusal(error))
             .collect();
         if refusals.is_empty() {
             return Err(unmet(

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::{
     limits::Limits,
     protocol::{Kind, Scope},
-    record::Record,
+    record::{Question, Record},
 };
 
 /// What should have become of a question.
@@ -52,49 +52,63 @@ impl<'a> Model<'a> {
         }
     }
 
-    /// Decides on one question.
-    pub(crate) fn ask(&mut self, place: Place, kind: Kind) -> Expected {
+    /// Decides on questions that are asked together: all of them pass, or none is charged.
+    pub(crate) fn ask(&mut self, place: Place, kinds: &[Kind]) -> Expected {
         let mut full = Vec::new();
-        let mut keys = Vec::new();
-        for scope in Scope::ALL {
-            let owner = match scope {
-                Scope::Server => Owner::Server(place.server),
-                Scope::Session => Owner::Session(place.session),
-            };
-            let key = (owner, kind, place.window);
-            let used = self.used.get(&key).copied().unwrap_or(0);
-            if self
-                .limits
-                .get(kind, scope)
-                .is_some_and(|limit| used >= limit)
-            {
-                full.push(scope);
+        let mut charges = Vec::new();
+        for kind in Kind::ALL {
+            let asked = kinds.iter().filter(|&&asked| asked == kind).count();
+            let asked = u32::try_from(asked).unwrap_or(u32::MAX);
+            for scope in Scope::ALL.into_iter().filter(|_| asked > 0) {
+                let owner = match scope {
+                    Scope::Server => Owner::Server(place.server),
+                    Scope::Session => Owner::Session(place.session),
+                };
+                let key = (owner, kind, place.window);
+                let used = self.used.get(&key).copied().unwrap_or(0);
+                let limit = self.limits.get(kind, scope);
+                if limit.is_some_and(|limit| used.saturating_add(asked) > limit) {
+                    full.push(scope);
+                }
+                charges.push((key, asked));
             }
-            keys.push(key);
         }
         if !full.is_empty() {
             return Expected::Refused(full);
         }
-        for key in keys {
-            *self.used.entry(key).or_default() += 1;
+        for (key, asked) in charges {
+            *self.used.entry(key).or_default() += asked;
         }
         Expected::Admitted
     }
 
-    /// What should have become of each question of a record, in its order.
+    /// What should have become of each question of a record, in its order. Questions that the
+    /// client rejected altogether, by errors of its own, were never asked as far as it knows.
     pub(crate) fn replay(limits: &'a Limits, record: &Record) -> Vec<Expected> {
         let mut model = Self::new(limits);
-        let questions = record.questions.iter();
-        questions
-            .map(|question| {
-                let place = Place {
-                    server: question.server,
-                    session: question.session,
-                    window: question.window,
-                };
-                model.ask(place, question.kind)
-            })
-            .collect()
+        let mut expected = Vec::new();
+        let together = |a: &Question, b: &Question| a.group.is_some() && a.group == b.group;
+        for questions in record.questions.chunk_by(together) {
+            let [first, ..] = questions else { continue };
+            let place = Place {
+                server: first.server,
+                session: first.session,
+                window: first.window,
+            };
+            let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
+            let is_beyond = first
+                .group
+                .is_some_and(|group| record.groups[group].is_beyond);
+            let verdict = if is_beyond {
+                Expected::Refused(Vec::new())
+            } else if record.rejects(&first.call, first.kind) {
+                Expected::Admitted
+            } else {
+                model.ask(place, &kinds)
+            };
+            expected.extend(questions.iter().map(|_| verdict.clone()));
+        }
+        expected
     }
 }
 
@@ -109,7 +123,7 @@ mod tests {
             window: 0,
         };
         (0..asked)
-            .filter(|_| model.ask(place, Kind::Sampling).is_admitted())
+            .filter(|_| model.ask(place, &[Kind::Sampling]).is_admitted())
             .count()
     }
 

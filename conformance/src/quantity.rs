@@ -28,7 +28,17 @@ enum Term {
     Rounds,
 }
 
+impl Default for Quantity {
+    fn default() -> Self {
+        Self::number(1)
+    }
+}
+
 impl Quantity {
+    fn number(number: u32) -> Self {
+        Self(vec![(Sign::Plus, Term::Number(number))])
+    }
+
     const EXPECTED: &str =
         "a whole number, or a sum of such and of `limit`, `server`, `session` and `rounds`";
 
@@ -84,7 +94,7 @@ impl<'de> Deserialize<'de> for Quantity {
             Text(String),
         }
         match Written::deserialize(deserializer)? {
-            Written::Number(number) => Ok(Self(vec![(Sign::Plus, Term::Number(number))])),
+            Written::Number(number) => Ok(Self::number(number)),
             Written::Text(text) => Self::parse(&text).ok_or_else(|| {
                 de::Error::custom(format!("expected {}, found {text:?}", Self::EXPECTED))
             }),

@@ -9,6 +9,9 @@ use serde_json::Value;
 
 use crate::protocol::Kind;
 
+/// The code of a refusal.
+pub(crate) const REFUSED: i64 = -32603;
+
 /// Written by all connections of a run, read by the checks.
 #[derive(Clone, Debug)]
 pub(crate) struct Recorder {
@@ -41,6 +44,8 @@ pub(crate) struct Record {
     pub(crate) connections: Vec<Connection>,
     pub(crate) calls: Vec<CallSeen>,
     pub(crate) questions: Vec<Question>,
+    /// Questions that were asked together.
+    pub(crate) groups: Vec<Group>,
     /// Pings and `roots/list` sent while questions were being asked.
     pub(crate) traffic: Vec<Request>,
     /// Replies to nothing that was asked, by id.
@@ -75,12 +80,46 @@ pub(crate) struct Question {
     pub(crate) session: usize,
     pub(crate) call: String,
     pub(crate) kind: Kind,
-    /// Malformed: while there is room, the client may answer with an error of its own.
-    pub(crate) malformed: bool,
+    /// While there is room, the client may reply with an error of its own.
+    pub(crate) may_be_rejected: bool,
     pub(crate) cancelled: bool,
     /// How many windows had ended when it was asked.
     pub(crate) window: u32,
+    /// The place of its group in [`Record::groups`].
+    pub(crate) group: Option<usize>,
+    /// A question of a group has no id and no reply of its own.
     pub(crate) request: Request,
+}
+
+/// Questions that were asked together, and may be answered together or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) call: String,
+    pub(crate) door: Door,
+    /// The keys of its entries, of those that are no questions too.
+    pub(crate) keys: Vec<String>,
+    pub(crate) state: Option<String>,
+    /// It is one round more than a call may have.
+    pub(crate) is_beyond: bool,
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// How a group of questions was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// By an `input_required` result.
+    Round,
+    /// By a task.
+    Task,
+    /// By an error -32042, to which there is no answer.
+    UrlRequired,
+}
+
+/// What came back for a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) responses: Option<Value>,
+    pub(crate) state: Option<Value>,
 }
 
 /// A request of the server, and what came back.
@@ -151,6 +190,21 @@ impl Record {
             Some(request) => request.replies.push(Reply { at, outcome }),
             None => self.strays.push(message.clone()),
         }
+    }
+
+    /// Whether the client rejected all questions of a kind in a call by errors of its own, which
+    /// it may if they are such that a library need not take them.
+    pub(crate) fn rejects(&self, call: &str, kind: Kind) -> bool {
+        let mut questions = self
+            .questions
+            .iter()
+            .filter(|question| question.call == call && question.kind == kind)
+            .peekable();
+        questions.peek().is_some()
+            && questions.all(|question| {
+                let own_error = |error: &Value| error["code"] != REFUSED;
+                question.may_be_rejected && question.request.error().is_some_and(own_error)
+            })
     }
 
     /// Whether everything asked in a session has a reply.

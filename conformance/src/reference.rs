@@ -1,6 +1,7 @@
 //! A client that does as the contract of the suite says, written against the wire alone: right, or
 //! wrong in one way that is named. It shows that every scenario can be passed, and that it can fail.
 
+mod calls;
 mod connection;
 mod limiter;
 mod wrong;
@@ -28,6 +29,7 @@ pub(crate) use wrong::Wrong;
 struct Shared {
     wrong: Option<Wrong>,
     revision: Revision,
+    limits: Limits,
     limiter: Mutex<Limiter>,
     /// Whether a question was ever refused.
     has_refused: AtomicBool,
@@ -81,13 +83,15 @@ fn call_everything(
         *session += 1;
         let connection = Connection::open(Arc::clone(shared), name, address, *session)?;
         let before = made;
-        let calls = connection.calls()?;
+        let calls = connection
+            .calls()
+            .map_err(|_| "the connection ended in a list")?;
         for call in calls.iter().skip(made) {
             if shared.is(Wrong::StopsCalling) && shared.has_refused.load(Ordering::Relaxed) {
                 return Ok(());
             }
             made += 1;
-            if connection.call(call).is_closed() {
+            if connection.call(call).is_err() {
                 break;
             }
         }
@@ -124,7 +128,8 @@ impl Shared {
         Ok(Self {
             wrong,
             revision,
-            limiter: Mutex::new(Limiter::new(limits, window, wrong)),
+            limiter: Mutex::new(Limiter::new(limits.clone(), window, wrong)),
+            limits,
             has_refused: AtomicBool::new(false),
             has_waited: AtomicBool::new(false),
             answer_delay: Duration::from_millis(delay),

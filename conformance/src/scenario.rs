@@ -98,6 +98,15 @@ pub(crate) struct Call {
 pub(crate) enum Step {
     /// Asks, all in one write, and waits for the replies.
     Ask(Ask),
+    /// Asks by `input_required` results.
+    Round(Entries),
+    /// Makes the call a task that asks; nothing can follow.
+    Task(Entries),
+    /// Ends the call with an error -32042.
+    UrlRequired {
+        /// How many URLs it names.
+        count: Quantity,
+    },
     /// Closes the connection without a result.
     Close {},
     /// Waits for a point of the window that the client opened last.
@@ -121,6 +130,9 @@ pub(crate) struct Ask {
     /// Whether pings and `roots/list` are sent between them.
     #[serde(default)]
     pub(crate) traffic: bool,
+    /// Whether a client may reject such questions altogether, by an error of its own.
+    #[serde(default)]
+    pub(crate) may_be_rejected: bool,
     /// Whether each question is cancelled by the server when all are sent.
     #[serde(default)]
     pub(crate) cancel: bool,
@@ -166,6 +178,48 @@ pub(crate) enum Ids {
     Strings,
     /// Strings and numbers that look alike, and the ends of both ranges.
     EveryType,
+}
+
+/// Questions that are asked together.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct Entries {
+    pub(crate) kinds: Vec<Kind>,
+    /// How many of each kind.
+    pub(crate) count: Quantity,
+    /// How many rounds there are of this.
+    #[serde(default)]
+    pub(crate) times: Quantity,
+    /// Whether `roots/list` is among them.
+    #[serde(default)]
+    pub(crate) roots: bool,
+    #[serde(default)]
+    pub(crate) state: State,
+}
+
+/// The `requestState` of a round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum State {
+    #[default]
+    Absent,
+    Plain,
+    /// Long, and full of what clumsy hands change.
+    Odd,
+}
+
+impl State {
+    /// The state of a round.
+    pub(crate) fn text(self, number: u32) -> Option<String> {
+        match self {
+            Self::Absent => None,
+            Self::Plain => Some(format!("state {number}")),
+            Self::Odd => {
+                let odd = " \u{0}\u{1f}\"\\/\u{7f}\u{e9}e\u{301}\u{2028}\u{1f600} 1.0 null\r\n";
+                Some(format!("{number}{}", odd.repeat(2000)))
+            }
+        }
+    }
 }
 
 /// A point of time in a window.

@@ -7,7 +7,7 @@ use crate::{
     limits,
     model::Expected,
     protocol::{Kind, Scope},
-    record::Question,
+    record::{Question, REFUSED},
 };
 
 pub(super) fn ids(view: &View<'_>) -> Outcome {
@@ -34,7 +34,7 @@ pub(super) fn ids(view: &View<'_>) -> Outcome {
 
 pub(super) fn code(view: &View<'_>) -> Outcome {
     each_refusal(view, |_, error| {
-        if error["code"] == -32603 {
+        if error["code"] == REFUSED {
             Ok(())
         } else {
             Err("the code is -32603".to_owned())

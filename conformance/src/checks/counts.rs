@@ -3,11 +3,11 @@
 use serde_json::Value;
 
 use super::{MET, Outcome, View, not_testable, unmet};
-use crate::{limits, model::Expected, protocol::Kind};
+use crate::{limits, model::Expected, protocol::Kind, record::REFUSED};
 
 /// Whether an error is a limiter's, and not what the client says to a malformed question.
 pub(super) fn is_refusal(error: &Value) -> bool {
-    error["code"] == -32603
+    error["code"] == REFUSED
 }
 
 pub(super) fn exact(view: &View<'_>) -> Outcome {
@@ -17,7 +17,10 @@ pub(super) fn exact(view: &View<'_>) -> Outcome {
             view.questions()
                 .filter(|(question, _)| question.kind == kind)
         };
-        let all = of_kind().filter(|(question, _)| question.request.id.is_some());
+        // What has no id has no reply; what the client rejects altogether reaches nobody.
+        let all = of_kind().filter(|(question, _)| {
+            question.request.id.is_some() && !view.evidence.record.rejects(&question.call, kind)
+        });
         let (mut answered, mut refused, mut silent) = (0, 0, 0);
         let (mut to_admit, mut to_refuse) = (0, 0);
         for (question, expected) in all {
@@ -29,7 +32,9 @@ pub(super) fn exact(view: &View<'_>) -> Outcome {
             let request = &question.request;
             match (request.result(), request.error()) {
                 (Some(_), _) => answered += 1,
-                (None, Some(error)) if !question.malformed || is_refusal(error) => refused += 1,
+                (None, Some(error)) if !question.may_be_rejected || is_refusal(error) => {
+                    refused += 1
+                }
                 // The client's own error for what it cannot read.
                 (None, Some(_)) => answered += 1,
                 (None, None) => silent += 1,
@@ -46,7 +51,9 @@ pub(super) fn exact(view: &View<'_>) -> Outcome {
         }
     }
     if asked == 0 {
-        return not_testable("under these limits nothing is asked");
+        return not_testable(
+            "nothing is asked under these limits, or the client takes no such questions",
+        );
     }
     MET
 }
@@ -82,7 +89,7 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
             let allowed = here()
                 .filter(|(_, expected)| expected.is_admitted())
                 .count();
-            let at_most = here().any(|(question, _)| question.malformed);
+            let at_most = here().any(|(question, _)| question.may_be_rejected);
             let handled = match &evidence.handled {
                 Some(log) => entries(log, &server.name, kind),
                 None => here()
@@ -99,7 +106,9 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
         }
     }
     match (asked, &evidence.handled) {
-        (false, _) => not_testable("under these limits nothing is asked"),
+        (false, _) => not_testable(
+            "nothing is asked under these limits, or the client takes no such questions",
+        ),
         (true, Some(_)) => MET,
         (true, None) => Outcome::Met {
             note: Some(BY_REPLIES),

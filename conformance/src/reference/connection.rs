@@ -15,14 +15,20 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Address, Shared, limiter::Asker, wrong::Wrong};
-use crate::protocol::Kind;
+use super::{
+    Address, Shared,
+    limiter::{Asker, Refusal},
+    wrong::Wrong,
+};
+use crate::protocol::{Kind, Revision};
 
 /// A connection; its reader is a thread of its own.
 #[derive(Debug)]
 pub(super) struct Connection {
     link: Arc<Link>,
     child: Mutex<Child>,
+    /// The capabilities that the server declared.
+    offered: Value,
 }
 
 /// What the reader and the callers share.
@@ -34,26 +40,6 @@ struct Link {
     writer: Mutex<Option<ChildStdin>>,
     waiting: Mutex<HashMap<u64, mpsc::Sender<Value>>>,
     is_closed: AtomicBool,
-}
-
-/// A call that a server offers.
-#[derive(Clone, Debug)]
-pub(super) struct Call {
-    method: &'static str,
-    params: Value,
-}
-
-/// What became of a call.
-#[derive(Clone, Debug)]
-pub(super) enum Called {
-    Replied,
-    Closed,
-}
-
-impl Called {
-    pub(super) const fn is_closed(&self) -> bool {
-        matches!(self, Self::Closed)
-    }
 }
 
 impl Connection {
@@ -86,64 +72,85 @@ impl Connection {
         let output = child.stdout.take().ok_or("the server has no output")?;
         let reader = Arc::clone(&link);
         thread::spawn(move || reader.read(output));
-        let connection = Self {
+        let mut connection = Self {
             link,
             child: Mutex::new(child),
+            offered: Value::Null,
         };
         connection.shake_hands()?;
         Ok(connection)
     }
 
-    fn shake_hands(&self) -> Result<(), String> {
-        let shared = &self.link.shared;
+    fn shake_hands(&mut self) -> Result<(), String> {
+        let (method, params) = if self.is_modern() {
+            ("server/discover", json!({}))
+        } else {
+            let params = json!({
+                "protocolVersion": self.shared().revision,
+                "capabilities": self.capabilities(),
+                "clientInfo": client_info(),
+            });
+            ("initialize", params)
+        };
+        let mut reply = self.request(method, params).ok_or("no handshake")?;
+        let result = reply["result"].take();
+        let info = if self.is_modern() {
+            &result["_meta"]["io.modelcontextprotocol/serverInfo"]
+        } else {
+            self.link
+                .write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+            &result["serverInfo"]
+        };
+        if let Some(name) = info["name"].as_str() {
+            name.clone_into(&mut lock(&self.link.asker).calls_itself);
+        }
+        self.offered = result["capabilities"].clone();
+        Ok(())
+    }
+
+    fn capabilities(&self) -> Value {
+        let shared = self.shared();
         let mut capabilities = json!({
             "sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {},
         });
+        if self.is_modern() {
+            capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+        }
         if shared.is(Wrong::HidesCapability)
             && shared.has_refused.load(Ordering::Relaxed)
             && let Some(members) = capabilities.as_object_mut()
         {
             members.remove("sampling");
         }
-        let params = json!({
-            "protocolVersion": shared.revision,
-            "capabilities": capabilities,
-            "clientInfo": {"name": "reference-client", "version": env!("CARGO_PKG_VERSION")},
-        });
-        let reply = self.request("initialize", params).ok_or("no handshake")?;
-        let info = reply["result"]["serverInfo"]["name"].as_str();
-        if let Some(name) = info {
-            name.clone_into(&mut lock(&self.link.asker).calls_itself);
-        }
-        self.link
-            .write(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        Ok(())
+        capabilities
     }
 
-    /// Everything that the server offers to be called.
-    pub(super) fn calls(&self) -> Result<Vec<Call>, String> {
-        let listed = self
-            .request("tools/list", json!({}))
-            .ok_or("no list of tools")?;
-        let entries = listed["result"]["tools"]
-            .as_array()
-            .cloned()
-            .unwrap_or_default();
-        Ok(entries
-            .iter()
-            .map(|entry| Call {
-                method: "tools/call",
-                params: json!({"name": entry["name"], "arguments": {}}),
-            })
-            .collect())
+    /// Whether the server declared that it has prompts, say.
+    pub(super) fn offers(&self, what: &str) -> bool {
+        self.offered.get(what).is_some()
     }
 
-    /// Makes a call, whatever comes of it.
-    pub(super) fn call(&self, call: &Call) -> Called {
-        match self.request(call.method, call.params.clone()) {
-            Some(_) => Called::Replied,
-            None => Called::Closed,
-        }
+    pub(super) fn shared(&self) -> &Shared {
+        &self.link.shared
+    }
+
+    pub(super) fn is(&self, wrong: Wrong) -> bool {
+        self.shared().is(wrong)
+    }
+
+    pub(super) fn admit(&self, kinds: &[Kind]) -> Result<(), Refusal> {
+        self.link.admit(Door::Result, kinds)
+    }
+
+    /// Has a question answered by its handler.
+    pub(super) fn handle(&self, kind: Kind) -> Value {
+        self.link.log(kind.method());
+        answer(kind)
+    }
+
+    /// The answer that a wrong client makes up in place of a refusal.
+    pub(super) fn fabricated(&self, kind: Kind) -> Option<Value> {
+        fabricated(self.shared().wrong, kind)
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -158,7 +165,14 @@ impl Connection {
     }
 
     /// Sends a request; `None` if the connection ends before its reply.
-    fn request(&self, method: &str, params: Value) -> Option<Value> {
+    pub(super) fn request(&self, method: &str, mut params: Value) -> Option<Value> {
+        if self.is_modern() {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": self.shared().revision,
+                "io.modelcontextprotocol/clientInfo": client_info(),
+                "io.modelcontextprotocol/clientCapabilities": self.capabilities(),
+            });
+        }
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (sender, reply) = mpsc::channel();
@@ -199,7 +213,9 @@ impl Link {
         let everything = self.shared.is(Wrong::EverythingIsAQuestion);
         match (Kind::of(method), id) {
             (Some(kind), _) => self.question(kind, message),
-            (None, Some(id)) if everything && self.admit(Kind::Elicitation).is_err() => {
+            (None, Some(id))
+                if everything && self.admit(Door::Request, &[Kind::Elicitation]).is_err() =>
+            {
                 self.write(&json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32603, "message": "too many"}}));
             }
             (None, Some(id)) => match method {
@@ -227,9 +243,9 @@ impl Link {
         };
         let is_unguarded = (shared.is(Wrong::FormsOnly) && params["mode"] == "url")
             || (shared.is(Wrong::WellFormedOnly) && !is_well_formed)
+            || (shared.is(Wrong::RoundsOnly) && shared.revision == Revision::Rounds)
             || (shared.is(Wrong::RequestsOnly) && message.get("id").is_none());
-        if !is_unguarded && let Err(refusal) = self.admit(kind) {
-            shared.has_refused.store(true, Ordering::Relaxed);
+        if !is_unguarded && let Err(refusal) = self.admit(Door::Request, &[kind]) {
             if let Some(id) = message.get("id") {
                 self.refuse(kind, id, refusal.error(shared.wrong), message);
             }
@@ -269,16 +285,23 @@ impl Link {
         }
     }
 
-    fn admit(&self, kind: Kind) -> Result<(), super::limiter::Refusal> {
-        let asker = lock(&self.asker).clone();
-        lock(&self.shared.limiter).admit(Instant::now(), &asker, &[kind])
+    fn admit(&self, door: Door, kinds: &[Kind]) -> Result<(), Refusal> {
+        let mut asker = lock(&self.asker).clone();
+        if self.shared.is(Wrong::DoorsApart) && matches!(door, Door::Result) {
+            asker.server.push_str(" by results");
+        }
+        let verdict = lock(&self.shared.limiter).admit(Instant::now(), &asker, kinds);
+        if verdict.is_err() {
+            self.shared.has_refused.store(true, Ordering::Relaxed);
+        }
+        verdict
     }
 
     fn refuse(&self, kind: Kind, id: &Value, mut error: Value, question: &Value) {
+        if let Some(answer) = fabricated(self.shared.wrong, kind) {
+            return self.reply(id, &answer);
+        }
         match self.shared.wrong {
-            Some(Wrong::AnswersDecline) => return self.reply(id, &json!({"action": "decline"})),
-            Some(Wrong::AnswersCancel) => return self.reply(id, &json!({"action": "cancel"})),
-            Some(Wrong::AnswersAccept) => return self.reply(id, &answer(kind)),
             Some(Wrong::DropsSilently) => return,
             Some(Wrong::EchoesQuestion) => error["message"] = json!(question.to_string()),
             Some(Wrong::RefusesTwice) => {
@@ -322,6 +345,29 @@ impl Link {
             // A server that is gone is noticed by the reader.
             let _ = writer.write_all(format!("{message}\n").as_bytes());
         }
+    }
+}
+
+/// How a question came.
+#[derive(Clone, Copy, Debug)]
+enum Door {
+    /// By a request of the server.
+    Request,
+    /// By the result of a call.
+    Result,
+}
+
+fn client_info() -> Value {
+    json!({"name": "reference-client", "version": env!("CARGO_PKG_VERSION")})
+}
+
+/// The answer that a wrong client makes up in place of a refusal.
+fn fabricated(wrong: Option<Wrong>, kind: Kind) -> Option<Value> {
+    match wrong {
+        Some(Wrong::AnswersDecline) => Some(json!({"action": "decline"})),
+        Some(Wrong::AnswersCancel) => Some(json!({"action": "cancel"})),
+        Some(Wrong::AnswersAccept) => Some(answer(kind)),
+        _ => None,
     }
 }
 

@@ -99,6 +99,8 @@ impl Limiter {
                     charged.push((key, asked));
                     continue;
                 }
+                // What a refusal must leave alone: the room that is left here.
+                charged.push((key, max.saturating_sub(window.used)));
                 let left = length - (now - window.opened);
                 let retry_after = (asked <= max).then_some(left);
                 let later = |other: &Refusal| match (other.retry_after, retry_after) {

@@ -67,6 +67,38 @@ pub(crate) enum Wrong {
     WellFormedOnly,
     /// Looks at requests alone, not at questions without an id.
     RequestsOnly,
+    /// Looks at rounds alone where the server has rounds, not at its requests.
+    RoundsOnly,
+    /// Looks at requests alone, not at rounds.
+    RoundsUnguarded,
+    /// Looks at the rounds of tools alone, not at those of prompts and resources.
+    ToolsOnly,
+    /// Does not look at what tasks ask.
+    TasksUnguarded,
+    /// Does not look at the URLs of errors.
+    UrlsUnguarded,
+    /// What is asked by results has a budget apart from what is asked by requests.
+    DoorsApart,
+    /// Answers those entries of a round that fit.
+    HalfRound,
+    /// Has the entries of a round handled until one does not fit.
+    EntryByEntry,
+    /// A round counts once, whatever is in it.
+    RoundCountsOnce,
+    /// Goes on with rounds for ever.
+    EndlessRounds,
+    /// Goes on for one round too many.
+    OneRoundMore,
+    /// Ends a call one round too early.
+    OneRoundLess,
+    /// Tidies the state of a round up.
+    ChangesState,
+    /// Sends a state where there was none.
+    InventsState,
+    /// What a task asks is counted with every poll.
+    CountsPolls,
+    /// What a task asks is shown with every poll.
+    ShowsTaskTwice,
     /// Looks at nothing else until its first question is answered.
     WaitsForPerson,
     /// Pings and `roots/list` are questions too.

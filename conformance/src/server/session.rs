@@ -1,14 +1,21 @@
 //! One connection of the client to a scripted server.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, Ordering},
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
 };
 
 use serde_json::{Value, json};
 use tokio::sync::{Notify, mpsc};
 
-use super::{Stage, play, wire};
+use super::{
+    Stage,
+    play::{Continuation, Play},
+    wire,
+};
 use crate::{
     protocol::Revision,
     record::{CallSeen, Connection},
@@ -35,6 +42,8 @@ pub(crate) struct Session {
     /// Told of every message of the client.
     pub(super) heard: Arc<Notify>,
     next_id: Arc<AtomicU32>,
+    /// Where requests go that go on with a call, by its name.
+    playing: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Continuation>>>>,
     out: mpsc::UnboundedSender<Outgoing>,
 }
 
@@ -57,6 +66,7 @@ impl Session {
             number,
             heard: Arc::default(),
             next_id: Arc::new(AtomicU32::new(1)),
+            playing: Arc::default(),
             out,
         };
         (session, outgoing)
@@ -75,7 +85,8 @@ impl Session {
         let _ = self.out.send(out);
     }
 
-    fn answer(&self, id: &Value, message: Value) {
+    /// Writes one message that belongs to a request.
+    pub(super) fn write_about(&self, id: &Value, message: Value) {
         self.send(Outgoing::Write {
             messages: vec![message],
             about: id.clone(),
@@ -83,11 +94,11 @@ impl Session {
     }
 
     pub(super) fn reply(&self, id: &Value, result: &Value) {
-        self.answer(id, wire::reply(id, result));
+        self.write_about(id, wire::reply(id, result));
     }
 
     pub(super) fn fail(&self, id: &Value, code: i64, message: &str) {
-        self.answer(id, wire::error(id, code, message));
+        self.write_about(id, wire::error(id, code, message));
     }
 
     /// Takes a message of the client.
@@ -130,8 +141,41 @@ impl Session {
             ("tools/call", _) => self.call(CallMethod::Tool, id, params),
             ("prompts/get", _) => self.call(CallMethod::Prompt, id, params),
             ("resources/read", _) => self.call(CallMethod::Resource, id, params),
+            ("tasks/get" | "tasks/update" | "tasks/cancel", Revision::Rounds) => {
+                let task = params["taskId"].as_str().unwrap_or_default();
+                self.go_on(task, method, id, params);
+            }
             _ => self.unknown(id, method),
         }
+    }
+
+    /// Hands a request to the call that it belongs to.
+    fn go_on(&self, call: &str, method: &str, id: &Value, params: &Value) {
+        let continuation = Continuation {
+            method: method.to_owned(),
+            id: id.clone(),
+            params: params.clone(),
+        };
+        let handed = lock(&self.playing)
+            .get(call)
+            .is_some_and(|play| play.send(continuation).is_ok());
+        if !handed {
+            let mut record = self.stage.recorder.lock();
+            record
+                .strays
+                .push(json!({"method": method, "params": params}));
+            drop(record);
+            self.fail(id, -32602, "nothing waits for this");
+        }
+    }
+
+    /// Whether the client follows tasks.
+    pub(super) fn declares_tasks(&self) -> bool {
+        let record = self.stage.recorder.lock();
+        let declared = record.connections[self.number].capabilities.as_ref();
+        declared.is_some_and(|declared| {
+            !declared["extensions"]["io.modelcontextprotocol/tasks"].is_null()
+        })
     }
 
     fn unknown(&self, id: &Value, method: &str) {
@@ -160,11 +204,23 @@ impl Session {
         let Some(call) = self.find_call(method, params).cloned() else {
             return self.fail(id, -32602, "nothing of that name");
         };
+        if params.get("inputResponses").is_some() || params.get("requestState").is_some() {
+            return self.go_on(&call.name, "", id, params);
+        }
         self.stage.recorder.lock().calls.push(CallSeen {
             server: self.server,
             name: call.name.clone(),
         });
-        tokio::spawn(play::call(self.clone(), method, call, id.clone()));
+        let (sender, continuations) = mpsc::unbounded_channel();
+        lock(&self.playing).insert(call.name.clone(), sender);
+        let play = Play {
+            session: self.clone(),
+            method,
+            call,
+            id: id.clone(),
+            continuations,
+        };
+        tokio::spawn(play.run());
     }
 
     fn find_call(&self, method: CallMethod, params: &Value) -> Option<&Call> {
@@ -174,4 +230,9 @@ impl Session {
         };
         self.scripted().calls(method).iter().find(is_named)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Whoever panicked left a complete map.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,6 @@
 //! The messages of the scripted servers.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{
     protocol::{Kind, Revision},
@@ -157,6 +157,78 @@ pub(super) fn complete(revision: Revision, method: CallMethod, name: &str) -> Va
         }
     }
     result
+}
+
+/// An entry of `inputRequests`.
+pub(super) fn entry(kind: Kind) -> Value {
+    json!({"method": kind.method(), "params": params(kind, Shape::Plain)})
+}
+
+/// An entry that is no question.
+pub(super) fn roots_entry() -> Value {
+    json!({"method": "roots/list"})
+}
+
+/// A round. Without entries it has a state alone.
+pub(super) fn input_required(entries: &Map<String, Value>, state: Option<&str>) -> Value {
+    let mut result = json!({"resultType": "input_required"});
+    if !entries.is_empty() {
+        result["inputRequests"] = json!(entries);
+    }
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+fn task(name: &str, result_type: &str, status: &str) -> Value {
+    json!({
+        "resultType": result_type,
+        "taskId": name,
+        "status": status,
+        "createdAt": "2026-07-28T12:00:00Z",
+        "lastUpdatedAt": "2026-07-28T12:00:00Z",
+        "ttlMs": null,
+        "pollIntervalMs": 50,
+    })
+}
+
+/// The result of a call that became a task.
+pub(super) fn task_created(name: &str) -> Value {
+    task(name, "task", "working")
+}
+
+/// A task that asks.
+pub(super) fn task_asks(name: &str, entries: &Map<String, Value>) -> Value {
+    let mut result = task(name, "complete", "input_required");
+    result["inputRequests"] = json!(entries);
+    result
+}
+
+/// A task that is done.
+pub(super) fn task_completed(name: &str, result: &Value) -> Value {
+    let mut completed = task(name, "complete", "completed");
+    completed["result"] = result.clone();
+    completed
+}
+
+/// The result of `tasks/update` and `tasks/cancel`.
+pub(super) fn acknowledged() -> Value {
+    json!({"resultType": "complete"})
+}
+
+/// The error that wants URLs opened before the call is made again.
+pub(super) fn urls_required(id: &Value, count: usize) -> Value {
+    let elicitations: Vec<Value> = (0..count)
+        .map(|number| {
+            let mut url = params(Kind::Elicitation, Shape::Url);
+            url["elicitationId"] = json!(format!("connect-{number}"));
+            url
+        })
+        .collect();
+    let mut message = error(id, -32042, "open these first");
+    message["error"]["data"] = json!({"elicitations": elicitations});
+    message
 }
 
 /// The URI of a resource.
