@@ -283,19 +283,26 @@ impl Drop for Group {
     }
 }
 
-/// The lines `SERVER METHOD` that handlers wrote.
+/// The lines that handlers wrote: server and method, with a tab between them.
+///
+/// # Errors
+///
+/// The log cannot be read, or has another line: to pass it over would make a client look better
+/// than it is.
 fn read_log(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("the handlers' log: {error}")),
     };
-    let entries = text.lines().filter_map(|line| line.split_once(' '));
-    Ok(Some(
-        entries
-            .map(|(server, method)| (server.to_owned(), method.to_owned()))
-            .collect(),
-    ))
+    let entries = text.lines().map(|line| match line.split_once('\t') {
+        Some((server, method)) => Ok((server.to_owned(), method.to_owned())),
+        None => Err(format!(
+            "the client wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's \
+             name, a tab and a method"
+        )),
+    });
+    entries.collect::<Result<_, _>>().map(Some)
 }
 
 /// The end of a file, if it can be read.
@@ -303,4 +310,21 @@ fn end_of(path: &Path) -> String {
     let bytes = fs::read(path).unwrap_or_default();
     let start = bytes.len().saturating_sub(PRINTED);
     String::from_utf8_lossy(&bytes[start..]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("handled");
+        assert_eq!(read_log(&log), Ok(None));
+        fs::write(&log, "a server\tsampling/createMessage\n").unwrap();
+        let entry = ("a server".to_owned(), "sampling/createMessage".to_owned());
+        assert_eq!(read_log(&log), Ok(Some(vec![entry])));
+        fs::write(&log, "alpha sampling/createMessage\n").unwrap();
+        assert!(read_log(&log).unwrap_err().contains("alpha sampling"));
+    }
 }

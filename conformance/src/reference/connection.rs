@@ -323,7 +323,7 @@ impl Link {
 
     fn log(&self, method: &str) {
         if let Some(log) = &self.shared.log {
-            let line = format!("{} {method}\n", lock(&self.asker).server);
+            let line = format!("{}\t{method}\n", lock(&self.asker).server);
             if let Err(error) = lock(log).write_all(line.as_bytes()) {
                 eprintln!("the log of handlers: {error}");
             }
