@@ -7,7 +7,7 @@ use std::{
 use crate::{
     limits::Limits,
     matrix, play,
-    protocol::Revision,
+    protocol::{Revision, Transport},
     reference::{self, Wrong},
     report::{self, Totals},
     run::Client,
@@ -86,6 +86,9 @@ struct RunArguments {
     /// The client's command; it gets the server as its last argument
     #[arg(long, value_name = "COMMAND", required = true)]
     client: Option<String>,
+    /// How the client reaches the servers
+    #[arg(long, value_enum, default_value_t = Transport::Stdio)]
+    transport: Transport,
     /// Play the scenarios of this protocol revision alone
     #[arg(long, value_enum)]
     revision: Option<Revision>,
@@ -171,6 +174,7 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
     };
     let client = Client {
         command,
+        transport: arguments.transport,
         limits: Arc::new(limits),
         limits_file: arguments.limits.clone(),
         slow_window: Duration::from_secs(arguments.window),
@@ -230,6 +234,7 @@ fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
     }
     let is_chosen = |scenario: &Scenario| {
         (arguments.slow || !scenario.slow)
+            && scenario.transports.contains(&arguments.transport)
             && arguments
                 .revision
                 .is_none_or(|only| only == scenario.revision)

@@ -11,6 +11,7 @@ mod protocol;
 mod quantity;
 mod record;
 mod reference;
+#[cfg(test)]
 mod register;
 mod report;
 mod run;

@@ -15,6 +15,7 @@ use crate::{
     checks::Outcome,
     limits::Limits,
     play,
+    protocol::Transport,
     reference::Wrong,
     run::{Client, ScenarioReport},
     scenario,
@@ -40,7 +41,8 @@ fn file() -> PathBuf {
 ///
 /// What the runner itself could not do.
 pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String> {
-    let scenarios = scenario::all()?;
+    let mut scenarios = scenario::all()?;
+    scenarios.retain(|scenario| scenario.transports.contains(&Transport::Stdio));
     let clients = [None]
         .into_iter()
         .chain(Wrong::value_variants().iter().copied().map(Some));
@@ -123,6 +125,7 @@ fn client(wrong: Option<Wrong>) -> Result<Client, String> {
     command.extend(wrong.map(|wrong| format!("--wrong={}", wrong.name())));
     Ok(Client {
         command,
+        transport: Transport::Stdio,
         limits: Arc::new(Limits::default()),
         limits_file: None,
         slow_window: WINDOW,

@@ -10,8 +10,12 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     // Writing to a string does not fail.
     let _ = writeln!(
         text,
-        "{} ({}, {:.1} s): {}",
-        report.scenario, report.revision, report.seconds, report.title
+        "{} ({} over {}, {:.1} s): {}",
+        report.scenario,
+        report.revision,
+        report.transport.as_str(),
+        report.seconds,
+        report.title
     );
     for check in &report.checks {
         let (word, about) = match &check.outcome {

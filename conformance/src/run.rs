@@ -12,17 +12,17 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
 use crate::{
     checks::{Ending, Evidence, Outcome},
     limits::Limits,
     model::Model,
-    protocol::Revision,
+    protocol::{Revision, Transport},
     record::Recorder,
     scenario::Scenario,
-    server::{Gate, Stage},
+    server::{Entrance, Stage},
 };
 
 /// The length of windows, unless a client can be told otherwise.
@@ -37,6 +37,7 @@ const PRINTED: usize = 16 * 1024;
 pub(crate) struct Client {
     /// Program and arguments; the last one is added.
     pub(crate) command: Vec<String>,
+    pub(crate) transport: Transport,
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
     pub(crate) limits_file: Option<PathBuf>,
@@ -65,6 +66,7 @@ pub(crate) struct ScenarioReport {
     pub(crate) scenario: String,
     pub(crate) title: String,
     pub(crate) revision: Revision,
+    pub(crate) transport: Transport,
     pub(crate) seconds: f64,
     pub(crate) checks: Vec<CheckReport>,
     /// Why the client failed as a program, if it did.
@@ -106,11 +108,11 @@ pub(crate) async fn scenario(
         silence: client.silence,
         recorder: Recorder::new(),
     };
-    let gate = Gate::open()
+    let entrance = Entrance::open(client.transport)
         .await
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
-    let mut command = client_command(client, scenario, &gate)?;
+    let mut command = client_command(client, scenario, &entrance)?;
     command.env("QUESTION_CONFORMANCE_LOG", &log);
     let output = File::create(&printed).map_err(|error| error.to_string())?;
     let errors = output.try_clone().map_err(|error| error.to_string())?;
@@ -125,7 +127,7 @@ pub(crate) async fn scenario(
     let longest = client.longest + waits;
     let ended = tokio::select! {
         ended = run_client(command, longest) => ended,
-        () = gate.serve(&stage, &mut connections) => Err("the servers' port closed".to_owned()),
+        () = entrance.serve(&stage, &mut connections) => Err("the servers' port closed".to_owned()),
     };
     let all_read = async { while connections.join_next().await.is_some() {} };
     // What is still open then belongs to processes that outlived the client.
@@ -164,6 +166,7 @@ pub(crate) async fn scenario(
         scenario: scenario.name.clone(),
         title: scenario.title.clone(),
         revision,
+        transport: client.transport,
         seconds: stage.recorder.now().as_secs_f64(),
         checks,
         client_failed,
@@ -175,17 +178,14 @@ pub(crate) async fn scenario(
     })
 }
 
-fn client_command(client: &Client, scenario: &Scenario, gate: &Gate) -> Result<Command, String> {
-    let this =
-        std::env::current_exe().map_err(|error| format!("no path to this program: {error}"))?;
-    let this = this
-        .to_str()
-        .ok_or("the path to this program is not UTF-8")?;
+fn client_command(
+    client: &Client,
+    scenario: &Scenario,
+    entrance: &Entrance,
+) -> Result<Command, String> {
     let mut servers = Map::new();
     for server in &scenario.servers {
-        let mut command = vec![this.to_owned()];
-        command.extend(gate.arguments(&server.name));
-        servers.insert(server.name.clone(), json!(command));
+        servers.insert(server.name.clone(), entrance.address(&server.name)?);
     }
     let (program, arguments) = client
         .command

@@ -4,7 +4,11 @@ use std::{fs, path::PathBuf};
 
 use serde::Deserialize;
 
-use crate::{checks::Expectation, protocol::Kind, protocol::Revision, quantity::Quantity};
+use crate::{
+    checks::Expectation,
+    protocol::{Kind, Revision, Transport},
+    quantity::Quantity,
+};
 
 /// The folder of the scenario files.
 fn folder() -> PathBuf {
@@ -22,6 +26,9 @@ pub(crate) struct Scenario {
     pub(crate) title: String,
     /// The revision it is played in.
     pub(crate) revision: Revision,
+    /// The transports it is played over: both, unless it does what one cannot.
+    #[serde(default = "every_transport")]
+    pub(crate) transports: Vec<Transport>,
     /// Whether it waits for a window to end.
     #[serde(default)]
     pub(crate) slow: bool,
@@ -32,6 +39,10 @@ pub(crate) struct Scenario {
     pub(crate) servers: Vec<Server>,
     /// What is looked at when the client has ended.
     pub(crate) checks: Vec<Check>,
+}
+
+fn every_transport() -> Vec<Transport> {
+    Transport::ALL.to_vec()
 }
 
 /// A configured server.

@@ -4,6 +4,10 @@ use clap::ValueEnum;
 
 /// One way in which a client can fail to bound questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
+#[expect(
+    clippy::enum_variant_names,
+    reason = "one way of being wrong is a wrong code"
+)]
 pub(crate) enum Wrong {
     /// Has no limit.
     NoLimit,

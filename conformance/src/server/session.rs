@@ -117,23 +117,20 @@ impl Session {
 
     fn request(&self, method: &str, id: &Value, params: &Value) {
         let revision = self.stage.revision;
+        if revision == Revision::Rounds {
+            let meta = &params["_meta"];
+            self.greeted(
+                &meta["io.modelcontextprotocol/clientCapabilities"],
+                &meta["io.modelcontextprotocol/protocolVersion"],
+            );
+        }
         let list = |method| wire::list(revision, self.scripted(), method);
         match (method, revision) {
-            ("initialize", _) => {
+            ("initialize", Revision::Requests) => {
                 self.greeted(&params["capabilities"], &params["protocolVersion"]);
-                match revision {
-                    Revision::Requests => self.reply(id, &self.handshake()),
-                    Revision::Rounds => self.unknown(id, method),
-                }
-            }
-            ("server/discover", Revision::Rounds) => {
-                let meta = &params["_meta"];
-                self.greeted(
-                    &meta["io.modelcontextprotocol/clientCapabilities"],
-                    &meta["io.modelcontextprotocol/protocolVersion"],
-                );
                 self.reply(id, &self.handshake());
             }
+            ("server/discover", Revision::Rounds) => self.reply(id, &self.handshake()),
             ("ping", _) => self.reply(id, &json!({})),
             ("tools/list", _) => self.reply(id, &list(CallMethod::Tool)),
             ("prompts/list", _) => self.reply(id, &list(CallMethod::Prompt)),
