@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use serde::Deserialize;
 
-use crate::{protocol::Revision, scenario::Scenario};
+use crate::scenario::Scenario;
 
 /// What a client has to do, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -53,21 +53,6 @@ impl Register {
         }
         Ok(register)
     }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Requirement)> {
-        self.0
-            .iter()
-            .map(|(id, requirement)| (id.as_str(), requirement))
-    }
-}
-
-/// The revisions in which checks prove a requirement.
-pub(crate) fn revisions(id: &str, scenarios: &[Scenario]) -> Vec<Revision> {
-    let citing = checks(scenarios).filter(|(_, check)| check.requires.iter().any(|one| one == id));
-    let mut revisions: Vec<Revision> = citing.map(|(scenario, _)| scenario.revision).collect();
-    revisions.sort_unstable();
-    revisions.dedup();
-    revisions
 }
 
 fn checks(scenarios: &[Scenario]) -> impl Iterator<Item = (&Scenario, &crate::scenario::Check)> {
