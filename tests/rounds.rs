@@ -231,7 +231,7 @@ async fn a_failed_round_waits_five_seconds_for_its_other_handlers() {
     handler.broken = Some(S);
     let (log, ended) = (handler.log.clone(), handler.ended.clone());
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
-    let asked_at = tokio::time::Instant::now();
+    let asked_at = mcp_question_throttle::clock::now();
     let serve = async {
         let call = server.request("tools/call").await;
         let entries = [("a", E), ("b", S), ("c", "roots/list")];
@@ -240,7 +240,7 @@ async fn a_failed_round_waits_five_seconds_for_its_other_handlers() {
     let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
     let error = result.unwrap_err();
     assert!(error.to_string().contains("broken"), "{error}");
-    assert_eq!(asked_at.elapsed(), GRACE);
+    assert_eq!(mcp_question_throttle::clock::now() - asked_at, GRACE);
     assert_eq!(log.all(), [E, S, "roots/list"]);
     for _ in 0..2 {
         ended.wait_for("token fired").await;
@@ -266,7 +266,7 @@ async fn a_round_ends_with_its_connection() {
             entered.recv().await.unwrap();
         }
         drop(server);
-        tokio::time::Instant::now()
+        mcp_question_throttle::clock::now()
     };
     let (result, gone_at) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
     assert!(
@@ -276,7 +276,7 @@ async fn a_round_ends_with_its_connection() {
         ),
         "{result:?}"
     );
-    assert!(gone_at.elapsed() <= Duration::from_secs(1) + GRACE);
+    assert!(mcp_question_throttle::clock::now() - gone_at <= Duration::from_secs(1) + GRACE);
     for _ in 0..2 {
         ended.wait_for("token fired").await;
         ended.wait_for("dropped").await;
