@@ -35,11 +35,11 @@ macro_rules! guarded_calls {
 }
 
 guarded_calls! {
-    /// One `tools/call`, without driving rounds; see [`Throttled::answer_round`].
+    /// One `tools/call`, without driving rounds; see [`Throttled::answer_round`](crate::Throttled::answer_round).
     call_tool_once(params: CallToolRequestParams) -> CallToolResponse;
-    /// One `prompts/get`, without driving rounds; see [`Throttled::answer_round`].
+    /// One `prompts/get`, without driving rounds; see [`Throttled::answer_round`](crate::Throttled::answer_round).
     get_prompt_once(params: GetPromptRequestParams) -> GetPromptResponse;
-    /// One `resources/read`, without driving rounds; see [`Throttled::answer_round`].
+    /// One `resources/read`, without driving rounds; see [`Throttled::answer_round`](crate::Throttled::answer_round).
     read_resource_once(params: ReadResourceRequestParams) -> ReadResourceResponse;
     /// `tasks/update`: answers what a task asks.
     update_task(params: UpdateTaskParams) -> ();
