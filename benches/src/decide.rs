@@ -18,7 +18,6 @@ const NO_LIMIT_MET: u32 = 1_000_000;
 /// Runs a scenario by name, and gives back how many decisions came out as it says.
 pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>> {
     Ok(match scenario {
-        "nothing" => nothing(count),
         "admit" => admit(count)?,
         "admit, from an Instant" => admit_from_an_instant(count)?,
         "admit among 10 servers" => admit_among(count, 10)?,
@@ -77,17 +76,6 @@ fn decide(session: &Session, at: Moment, ask: &Ask<'_>) -> bool {
 fn ask(session: &Session, at: Moment, count: usize) -> usize {
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
     (0..count).filter(|_| decide(session, at, &ask)).count()
-}
-
-/// The loop alone.
-fn nothing(count: usize) -> usize {
-    let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-    (0..count)
-        .filter(|_| {
-            black_box((black_box(Moment::START), black_box(&ask)));
-            black_box(&true).to_owned()
-        })
-        .count()
 }
 
 /// With an [`Instant`], whose conversion costs more than a refusal.

@@ -19,21 +19,31 @@ use std::{
     process::{Command, ExitCode},
 };
 
-const DECISIONS: usize = 50_000;
+const DECISIONS: usize = 20_000;
 
-/// What a decision may cost, in instructions, without the loop around it.
-const INSTRUCTIONS: [(&str, u64); 10] = [
-    ("admit", 155),
-    ("admit, from an Instant", 220),
-    ("admit among 10 servers", 180),
-    ("admit among 10000 servers", 180),
-    ("admit a round of ten", 250),
-    ("admit in a new window", 190),
-    ("refuse by the server's limit", 125),
-    ("refuse by the session's limit", 125),
-    ("refuse early", 180),
-    ("refuse saturated", 450),
+/// What a decision may cost in instructions: from the entry of the function to its end.
+const INSTRUCTIONS: [(&str, &str, u64); 10] = [
+    ("admit", ADMIT, 150),
+    (
+        "admit, from an Instant",
+        "mcp_question_throttle::throttle::Session::admit",
+        220,
+    ),
+    ("admit among 10 servers", ADMIT, 150),
+    ("admit among 10000 servers", ADMIT, 150),
+    ("admit a round of ten", ADMIT, 290),
+    ("admit in a new window", ADMIT, 160),
+    ("refuse by the server's limit", ADMIT, 110),
+    ("refuse by the session's limit", ADMIT, 112),
+    (
+        "refuse early",
+        "mcp_question_throttle::throttle::Session::refuse_early",
+        160,
+    ),
+    ("refuse saturated", ADMIT, 400),
 ];
+
+const ADMIT: &str = "mcp_question_throttle::throttle::Session::admit_at";
 
 /// What is kept, in bytes, with all that was allocated.
 const BYTES: [(&str, &str, u64); 3] = [
@@ -83,8 +93,9 @@ fn report() -> Result<ExitCode, Box<dyn Error>> {
     };
 
     println!("| decision | cost | at most |\n|---|---:|---:|");
-    for (scenario, budget) in INSTRUCTIONS {
-        row(scenario, "instructions", instructions(scenario)?, budget);
+    for (scenario, function, budget) in INSTRUCTIONS {
+        let cost = instructions(scenario, Some(function))?;
+        row(scenario, "instructions", cost, budget);
     }
     for scenario in WITHOUT_ALLOCATION {
         let what = format!("{scenario}, allocations");
@@ -125,8 +136,8 @@ fn beside_peers() -> Result<(), Box<dyn Error>> {
     );
     let exact = peers::exactness()?;
     let ours = (
-        instructions("admit")?,
-        instructions("refuse by the server's limit")?,
+        instructions("admit", None)?,
+        instructions("refuse by the server's limit", None)?,
     );
     for name in [
         "ours",
@@ -139,8 +150,8 @@ fn beside_peers() -> Result<(), Box<dyn Error>> {
             ours
         } else {
             (
-                instructions(&format!("{name} admits"))?,
-                instructions(&format!("{name} refuses"))?,
+                instructions(&format!("{name} admits"), None)?,
+                instructions(&format!("{name} refuses"), None)?,
             )
         };
         let exactness = exact
@@ -158,22 +169,22 @@ fn beside_peers() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Instructions per decision, without the loop's.
-fn instructions(scenario: &str) -> Result<f64, Box<dyn Error>> {
-    let per_turn = |scenario| {
-        per_decision(scenario, |count| {
-            let report = valgrind("callgrind", "callgrind-out-file", scenario, count)?;
-            number_after(&report, "Collected :")
-        })
-    };
-    Ok(per_turn(scenario)? - per_turn("nothing")?)
+/// Instructions per decision, in `function` and what it calls, or in all of the loop.
+fn instructions(scenario: &str, function: Option<&str>) -> Result<f64, Box<dyn Error>> {
+    let mut options = vec![String::from("--callgrind-out-file=/dev/null")];
+    options.extend(function.map(|function| format!("--toggle-collect={function}")));
+    per_decision(scenario, |count| {
+        let report = valgrind("callgrind", &options, scenario, count)?;
+        number_after(&report, "Collected :")
+    })
 }
 
 /// Bytes and blocks per decision, of one line of dhat's summary.
 fn dhat(scenario: &str, line: &str) -> Result<(f64, f64), Box<dyn Error>> {
+    let options = [String::from("--dhat-out-file=/dev/null")];
     let measure = |what: &str| {
         per_decision(scenario, |count| {
-            let report = valgrind("dhat", "dhat-out-file", scenario, count)?;
+            let report = valgrind("dhat", &options, scenario, count)?;
             let summary = report
                 .lines()
                 .find(|found| found.contains(line))
@@ -198,10 +209,15 @@ fn per_decision(
     Ok((more / decisions).max(0.0))
 }
 
-fn valgrind(tool: &str, out: &str, scenario: &str, count: usize) -> Result<String, Box<dyn Error>> {
+fn valgrind(
+    tool: &str,
+    options: &[String],
+    scenario: &str,
+    count: usize,
+) -> Result<String, Box<dyn Error>> {
     let (done, report) = run(Command::new("valgrind")
         .arg(format!("--tool={tool}"))
-        .arg(format!("--{out}=/dev/null"))
+        .args(options)
         .arg(env::current_exe()?)
         .args(["decide", scenario, &count.to_string()]))?;
     if done.trim() != count.to_string() {
