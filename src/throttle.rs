@@ -490,6 +490,16 @@ impl Session {
         })
     }
 
+    /// Forgets entries of a task that were taken and never answered: whoever shows them again
+    /// pays for them again.
+    pub fn forget_entries(&self, task: &str, entries: &[Entry]) {
+        if let Some(seat) = self.seat.get()
+            && let Ok(mut seen) = seat.row.seen.lock()
+        {
+            seen.forget_entries(task, entries);
+        }
+    }
+
     /// Forgets a task that has ended.
     pub fn forget_task(&self, task: &str) {
         if let Some(seat) = self.seat.get()

@@ -119,12 +119,11 @@ impl Connected {
                 }
             }
         };
-        let running = tokio::time::timeout(PATIENCE, connecting)
-            .await
-            .unwrap_or_else(|_| panic!("{name} did not start over {transport:?}"))
-            .unwrap_or_else(|error| panic!("{name} over {transport:?}: {error}"));
+        let Ok(running) = tokio::time::timeout(PATIENCE, connecting).await else {
+            panic!("{name} did not start over {transport:?}")
+        };
         Self {
-            session: ClientSession::new(running),
+            session: ClientSession::new(running.unwrap()),
             log,
             _server: server,
         }

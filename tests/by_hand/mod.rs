@@ -54,7 +54,7 @@ impl Core {
     }
 
     pub fn with_capacity(limits: [u32; 4], servers: usize) -> Self {
-        let start = Instant::now();
+        let start = mcp_question_throttle::clock::now();
         Self {
             throttle: Arc::new(Throttle::new(settings(limits), start).with_capacity(servers)),
             start,

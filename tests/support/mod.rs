@@ -9,20 +9,24 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_question_throttle::{ClientSession, Throttled};
+use mcp_question_throttle::{
+    ClientSession, Throttled,
+    limits::{Limit, ProtoSettings},
+};
 use rmcp::{
     ServiceExt,
     model::{
-        ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation,
+        ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation, ProtocolVersion,
         ServerNotification, ServerRequest,
     },
-    service::{NotificationContext, RequestContext, RoleClient, Service},
+    service::{ClientLifecycleMode, NotificationContext, RequestContext, RoleClient, Service},
 };
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
 };
+use tokio_util::sync::CancellationToken;
 
 /// What reached the handler: the method of each request and notification, in order.
 #[derive(Clone, Default)]
@@ -46,12 +50,74 @@ impl Log {
     }
 }
 
+/// Tells how handlers end that were not answered.
+#[derive(Clone, Default)]
+pub struct Endings(Arc<(Mutex<Vec<&'static str>>, Notify)>);
+
+impl Endings {
+    fn tell(&self, how: &'static str) {
+        self.0.0.lock().unwrap().push(how);
+        self.0.1.notify_one();
+    }
+
+    /// Waits until one more handler has ended this way.
+    pub async fn wait_for(&self, how: &'static str) {
+        loop {
+            {
+                let mut told = self.0.0.lock().unwrap();
+                if let Some(at) = told.iter().position(|told| *told == how) {
+                    told.remove(at);
+                    return;
+                }
+            }
+            self.0.1.notified().await;
+        }
+    }
+
+    /// Watches a handler's token and its future.
+    fn watch(&self, token: CancellationToken) -> Waiting {
+        let endings = self.clone();
+        let watcher = tokio::spawn(async move {
+            token.cancelled().await;
+            endings.tell("token fired");
+        });
+        Waiting {
+            endings: Some(self.clone()),
+            watcher,
+        }
+    }
+}
+
+struct Waiting {
+    endings: Option<Endings>,
+    watcher: tokio::task::JoinHandle<()>,
+}
+
+impl Waiting {
+    fn answered(mut self) {
+        self.watcher.abort();
+        self.endings = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(endings) = &self.endings {
+            endings.tell("dropped");
+        }
+    }
+}
+
 /// A client handler that answers at once, or waits for [`Handler::release`].
 #[derive(Clone)]
 pub struct Handler {
     pub log: Log,
     pub gate: Arc<Semaphore>,
     pub fail_with: Option<ErrorData>,
+    /// A method whose requests fail at once, without waiting.
+    pub broken: Option<&'static str>,
+    /// How waiting questions end: "token fired", "dropped".
+    pub ended: Endings,
     entered: mpsc::UnboundedSender<String>,
 }
 
@@ -72,6 +138,8 @@ impl Handler {
             log: Log::default(),
             gate: Arc::new(Semaphore::new(permits)),
             fail_with: None,
+            broken: None,
+            ended: Endings::default(),
             entered,
         };
         (handler, events)
@@ -88,12 +156,20 @@ impl Service<RoleClient> for Handler {
     async fn handle_request(
         &self,
         request: ServerRequest,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
         let value = serde_json::to_value(&request).unwrap();
         let method = value["method"].as_str().unwrap().to_owned();
         self.enter(&method);
+        if method == "ping" {
+            return Ok(ClientResult::empty(()));
+        }
+        if self.broken == Some(method.as_str()) {
+            return Err(ErrorData::internal_error("broken", None));
+        }
+        let waiting = self.ended.watch(context.ct.clone());
         self.gate.acquire().await.unwrap().forget();
+        waiting.answered();
         if let Some(error) = &self.fail_with {
             return Err(error.clone());
         }
@@ -152,8 +228,24 @@ fn filled_in(schema: &Value) -> Value {
 
 /// The server's end of the pipe: lines out, lines in.
 pub struct Server {
-    reader: BufReader<ReadHalf<DuplexStream>>,
+    reader: Reader,
     writer: WriteHalf<DuplexStream>,
+}
+
+/// Its ear.
+pub struct Reader(BufReader<ReadHalf<DuplexStream>>);
+
+impl Reader {
+    /// The next line the client wrote, as it stood on the wire.
+    pub async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).await.unwrap();
+        (read > 0).then_some(line)
+    }
+
+    pub async fn receive(&mut self) -> Value {
+        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+    }
 }
 
 impl Server {
@@ -165,15 +257,18 @@ impl Server {
         self.writer.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// Ear and mouth apart, for a server that does one without the other.
+    pub fn split(self) -> (Reader, WriteHalf<DuplexStream>) {
+        (self.reader, self.writer)
+    }
+
     /// The next line the client wrote, as it stood on the wire.
     pub async fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.reader.read_line(&mut line).await.unwrap();
-        (read > 0).then_some(line)
+        self.reader.line().await
     }
 
     pub async fn receive(&mut self) -> Value {
-        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+        self.reader.receive().await
     }
 
     pub async fn receive_all(&mut self, count: usize) -> Vec<Value> {
@@ -187,38 +282,139 @@ impl Server {
     /// Answers the handshake of 2025-11-25, and gives back the initialize request.
     pub async fn handshake(&mut self) -> Value {
         let initialize = self.receive().await;
+        self.welcome(&initialize, "scripted").await;
+        initialize
+    }
+
+    /// The same under another name.
+    pub async fn handshake_as(&mut self, name: &str) {
+        let initialize = self.receive().await;
+        self.welcome(&initialize, name).await;
+    }
+
+    async fn welcome(&mut self, initialize: &Value, name: &str) {
         assert_eq!(initialize["method"], "initialize");
-        self.send(
-            &json!({"jsonrpc": "2.0", "id": initialize["id"], "result": {
+        self.answer(
+            initialize,
+            json!({
                 "protocolVersion": "2025-11-25",
                 "capabilities": {"tools": {}, "prompts": {}, "resources": {}},
-                "serverInfo": {"name": "scripted", "version": "1.0.0"},
-            }}),
+                "serverInfo": {"name": name, "version": "1.0.0"},
+            }),
         )
         .await;
         assert_eq!(self.receive().await["method"], "notifications/initialized");
-        initialize
+    }
+
+    /// Answers the discovery of 2026-07-28.
+    pub async fn discovery(&mut self) {
+        let discover = self.receive().await;
+        assert_eq!(discover["method"], "server/discover");
+        self.answer(
+            &discover,
+            json!({
+                "resultType": "complete",
+                "supportedVersions": ["2026-07-28"],
+                "capabilities": {
+                    "tools": {}, "prompts": {}, "resources": {},
+                    "extensions": {"io.modelcontextprotocol/tasks": {}},
+                },
+                "serverInfo": {"name": "scripted", "version": "1.0.0"},
+                "ttlMs": 0,
+                "cacheScope": "private",
+            }),
+        )
+        .await;
+    }
+
+    /// Answers a request with a result.
+    pub async fn answer(&mut self, request: &Value, result: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}))
+            .await;
+    }
+
+    /// Answers a request with an error.
+    pub async fn answer_error(&mut self, request: &Value, error: Value) {
+        self.send(&json!({"jsonrpc": "2.0", "id": request["id"], "error": error}))
+            .await;
+    }
+
+    /// The next request of this method; the client's notifications are passed over.
+    pub async fn request(&mut self, method: &str) -> Value {
+        loop {
+            let message = self.receive().await;
+            if message.get("id").is_some() {
+                assert_eq!(message["method"], method, "{message}");
+                return message;
+            }
+        }
+    }
+
+    /// Everything the client still writes until it has gone.
+    pub async fn until_gone(&mut self) -> Vec<Value> {
+        let mut all = Vec::new();
+        while let Some(line) = self.line().await {
+            all.push(serde_json::from_str(&line).unwrap());
+        }
+        all
     }
 }
 
 /// The two ends of a pipe.
 pub fn pipe() -> (DuplexStream, Server) {
-    let (client, server) = tokio::io::duplex(1 << 20);
+    pipe_of(1 << 20)
+}
+
+/// The two ends of a pipe that holds so many bytes each way.
+pub fn pipe_of(bytes: usize) -> (DuplexStream, Server) {
+    let (client, server) = tokio::io::duplex(bytes);
     let (reader, writer) = tokio::io::split(server);
     let server = Server {
-        reader: BufReader::new(reader),
+        reader: Reader(BufReader::new(reader)),
         writer,
     };
     (client, server)
 }
 
-/// A throttled client connected to a scripted server of 2025-11-25.
+/// What stands between a server and the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    Wrapper,
+    WrapperAndShield,
+}
+
+impl Guard {
+    /// A throttled client connected to a scripted server of 2025-11-25.
+    pub async fn connect<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+    ) -> (ClientSession<S>, Server) {
+        self.connect_as(throttled, "scripted").await
+    }
+
+    /// The same, where the server calls itself `name`.
+    pub async fn connect_as<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+        name: &str,
+    ) -> (ClientSession<S>, Server) {
+        let (client, mut server) = pipe();
+        let connected = async {
+            match self {
+                Self::Wrapper => ClientSession::new(throttled.serve(client).await.unwrap()),
+                Self::WrapperAndShield => ClientSession::connect(throttled, client).await.unwrap(),
+            }
+        };
+        let (session, ()) = tokio::join!(connected, server.handshake_as(name));
+        (session, server)
+    }
+}
+
+/// A throttled client as most have it: behind a shield.
 pub async fn connect<S: Service<RoleClient>>(
     throttled: Throttled<S>,
 ) -> (ClientSession<S>, Server) {
-    let (client, mut server) = pipe();
-    let (running, _) = tokio::join!(throttled.serve(client), server.handshake());
-    (ClientSession::new(running.unwrap()), server)
+    Guard::WrapperAndShield.connect(throttled).await
 }
 
 /// A well-formed question.
@@ -238,4 +434,61 @@ pub fn question(method: &str, id: impl Into<Value>) -> Value {
 
 pub fn is_refusal(message: &Value) -> bool {
     message["error"]["code"] == -32603 && message["error"]["data"]["cause"].is_string()
+}
+
+/// Limits of a server, with those of sessions turned off.
+pub fn limits(sampling: u32, elicitation: u32) -> ProtoSettings {
+    ProtoSettings::default()
+        .with_sampling_per_minute(Limit::new(sampling).unwrap())
+        .with_sampling_session_per_minute(Limit::OFF)
+        .with_elicitation_per_minute(Limit::new(elicitation).unwrap())
+}
+
+/// A throttled client connected to a scripted server of 2026-07-28.
+pub async fn connect_modern<S: Service<RoleClient>>(
+    throttled: Throttled<S>,
+) -> (ClientSession<S>, Server) {
+    let (client, mut server) = pipe();
+    let lifecycle = ClientLifecycleMode::Discover {
+        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+    };
+    let (session, ()) = tokio::join!(
+        ClientSession::connect_with_lifecycle(throttled, client, lifecycle),
+        server.discovery()
+    );
+    (session.unwrap(), server)
+}
+
+/// An `input_required` result.
+pub fn round(entries: &[(&str, &str)], state: Option<&str>) -> Value {
+    let mut result = json!({"resultType": "input_required"});
+    if !entries.is_empty() {
+        result["inputRequests"] = inputs(entries);
+    }
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+/// Input requests: key and method of each.
+pub fn inputs(entries: &[(&str, &str)]) -> Value {
+    entries
+        .iter()
+        .map(|(key, method)| {
+            let mut entry = question(method, 0);
+            let fields = entry.as_object_mut().unwrap();
+            fields.remove("jsonrpc");
+            fields.remove("id");
+            if *method == "roots/list" {
+                fields.remove("params");
+            }
+            ((*key).to_owned(), entry)
+        })
+        .collect()
+}
+
+/// A finished tool call.
+pub fn done() -> Value {
+    json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
 }

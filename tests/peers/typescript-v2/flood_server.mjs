@@ -41,18 +41,21 @@ function nextRound({ rounds, width }, request, { mcpReq }) {
     return inputRequired({ inputRequests, requestState: JSON.stringify(state) });
 }
 
+/** Sends a question on its call's own stream. On the session's stream the SDK drops it while no client has opened that. */
+const within = (mcpReq) => ({ relatedRequestId: mcpReq.id });
+
 function floodServer() {
     const server = new McpServer({ name: 'flood-typescript-v2', version: '1.0.0' });
     server.registerTool(
         'flood_sampling',
         { description: 'Asks for `count` completions, one after the other.', inputSchema: floodInput },
-        ({ count }, { mcpReq }) => flood(count, (text) => mcpReq.requestSampling(samplingParams(text))),
+        ({ count }, { mcpReq }) => flood(count, (text) => mcpReq.requestSampling(samplingParams(text), within(mcpReq))),
     );
     server.registerTool(
         'flood_elicitation',
         { description: 'Asks the user `count` times for a line of text, one after the other.', inputSchema: floodInput },
         ({ count }, { mcpReq }) =>
-            flood(count, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form })),
+            flood(count, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form }, within(mcpReq))),
     );
     server.registerTool(
         'rounds_sampling',

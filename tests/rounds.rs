@@ -1,0 +1,410 @@
+//! Rounds of 2026-07-28: admitted whole or not at all, and nothing half-answered on the wire.
+
+mod support;
+
+use std::time::Duration;
+
+use mcp_question_throttle::{
+    CallError, Throttled,
+    limits::{AskRounds, LimitName},
+    refusal::Cause,
+    service::GRACE,
+};
+use rmcp::{
+    model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams},
+    service::ServiceError,
+};
+use serde_json::json;
+use support::{Handler, connect_modern, done, limits, round};
+
+const S: &str = "sampling/createMessage";
+const E: &str = "elicitation/create";
+
+fn refused(error: CallError) -> mcp_question_throttle::Refused {
+    match error {
+        CallError::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_fits_is_answered_whole() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(5, 5))).await;
+    let call = session.call_tool(CallToolRequestParams::new("t"));
+    let serve = async {
+        let first = server.request("tools/call").await;
+        server
+            .answer(&first, round(&[("a", E), ("b", S)], Some("s")))
+            .await;
+        let second = server.request("tools/call").await;
+        let answers = &second["params"]["inputResponses"];
+        assert_eq!(answers["a"]["action"], "accept");
+        assert_eq!(answers["b"]["model"], "test-model");
+        assert_eq!(second["params"]["requestState"], "s");
+        server.answer(&second, done()).await;
+    };
+    let (result, ()) = tokio::join!(call, serve);
+    assert!(result.is_ok());
+    assert_eq!(log.questions(), [E, S]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_too_big() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let throttled = Throttled::new(handler, limits(5, 3));
+    let throttle = throttled.session().throttle().clone();
+    let (session, mut server) = connect_modern(throttled).await;
+    // Two of three are used, so there is room for one.
+    let warm_up = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", E)], None))
+            .await;
+        let again = server.request("tools/call").await;
+        server.answer(&again, done()).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), warm_up);
+    result.unwrap();
+
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", E), ("c", E)], None))
+            .await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let refused = refused(result.unwrap_err());
+    assert_eq!(
+        refused.refusal().limit(),
+        Some(LimitName::ElicitationPerMinute)
+    );
+    assert_eq!(
+        refused.into_round().unwrap().input_requests.unwrap().len(),
+        3
+    );
+    assert_eq!(log.questions().len(), 2, "no prompt opened");
+    let snapshot = throttle.snapshot(mcp_question_throttle::clock::now());
+    assert_eq!(
+        snapshot.servers[0].elicitation.admitted, 2,
+        "nothing charged"
+    );
+
+    session.into_inner().cancel().await.unwrap();
+    assert_eq!(
+        server.until_gone().await,
+        Vec::<serde_json::Value>::new(),
+        "nothing sent"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_round_that_can_never_fit_has_no_retry_time() {
+    let (handler, _events) = Handler::open();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(5, 2))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", E), ("c", E)], None))
+            .await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    assert_eq!(refused(result.unwrap_err()).refusal().retry_after(), None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_again() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(3, 9))).await;
+    let serve = async {
+        for _ in 0..4 {
+            let call = server.request("tools/call").await;
+            server.answer(&call, round(&[("same", S)], None)).await;
+        }
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    refused(result.unwrap_err());
+    assert_eq!(log.questions().len(), 3);
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty(), "no further call");
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_with_roots() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 1))).await;
+    let fits = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("q", E), ("r", "roots/list")], None))
+            .await;
+        let again = server.request("tools/call").await;
+        assert_eq!(again["params"]["inputResponses"]["r"], json!({"roots": []}));
+        server.answer(&again, done()).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), fits);
+    result.unwrap();
+    assert_eq!(log.all().len(), 2, "roots are free");
+
+    let does_not_fit = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("q", E), ("r", "roots/list")], None))
+            .await;
+    };
+    let (result, ()) = tokio::join!(
+        session.call_tool(CallToolRequestParams::new("t")),
+        does_not_fit
+    );
+    refused(result.unwrap_err());
+    assert_eq!(log.all().len(), 2, "not even the roots were asked");
+
+    // Roots alone are nobody's question, full window or not.
+    let roots_only = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("r", "roots/list")], None))
+            .await;
+        let again = server.request("tools/call").await;
+        server.answer(&again, done()).await;
+    };
+    let (result, ()) = tokio::join!(
+        session.call_tool(CallToolRequestParams::new("t")),
+        roots_only
+    );
+    result.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_one_bad_entry() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let throttled = Throttled::new(handler, limits(9, 9));
+    let throttle = throttled.session().throttle().clone();
+    let (session, mut server) = connect_modern(throttled).await;
+    let mut bad = round(&[("a", E), ("b", E), ("c", E), ("d", E), ("e", E)], None);
+    bad["inputRequests"]["f"] = json!({"method": "ping"});
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server.answer(&call, bad).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    assert!(matches!(result, Err(CallError::Service(_))), "{result:?}");
+    assert!(log.all().is_empty());
+    let snapshot = throttle.snapshot(mcp_question_throttle::clock::now());
+    assert!(snapshot.servers.is_empty(), "nothing charged");
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_one_fails() {
+    let (mut handler, _events) = Handler::open();
+    handler.fail_with = Some(rmcp::ErrorData::internal_error(
+        "the person's screen broke",
+        None,
+    ));
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", E), ("c", E)], None))
+            .await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let error = result.unwrap_err();
+    assert!(matches!(&error, CallError::Service(_)), "{error:?}");
+    assert!(error.to_string().contains("screen broke"), "{error}");
+    assert_eq!(log.questions().len(), 3);
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty(), "no inputResponses");
+}
+
+/// The other handlers of a round that has failed are told, and get five seconds to end, whatever
+/// they were asked. Roots, which are no question, once held such a call for ever.
+#[tokio::test(start_paused = true)]
+async fn a_failed_round_waits_five_seconds_for_its_other_handlers() {
+    let (mut handler, _events) = Handler::blocked();
+    handler.broken = Some(S);
+    let (log, ended) = (handler.log.clone(), handler.ended.clone());
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let asked_at = mcp_question_throttle::clock::now();
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let entries = [("a", E), ("b", S), ("c", "roots/list")];
+        server.answer(&call, round(&entries, None)).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains("broken"), "{error}");
+    assert_eq!(mcp_question_throttle::clock::now() - asked_at, GRACE);
+    assert_eq!(log.all(), [E, S, "roots/list"]);
+    for _ in 0..2 {
+        ended.wait_for("token fired").await;
+        ended.wait_for("dropped").await;
+    }
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty(), "no inputResponses");
+}
+
+/// rmcp fires no token for a round; its prompts once stayed open for as long as `proto.askTTL`
+/// after the connection had gone.
+#[tokio::test(start_paused = true)]
+async fn a_round_ends_with_its_connection() {
+    let (handler, mut entered) = Handler::blocked();
+    let ended = handler.ended.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", S)], None))
+            .await;
+        for _ in 0..2 {
+            entered.recv().await.unwrap();
+        }
+        drop(server);
+        mcp_question_throttle::clock::now()
+    };
+    let (result, gone_at) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    assert!(
+        matches!(
+            result,
+            Err(CallError::Service(ServiceError::TransportClosed))
+        ),
+        "{result:?}"
+    );
+    assert!(mcp_question_throttle::clock::now() - gone_at <= Duration::from_secs(1) + GRACE);
+    for _ in 0..2 {
+        ended.wait_for("token fired").await;
+        ended.wait_for("dropped").await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn state_untouched() {
+    let (handler, _events) = Handler::open();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let state = format!("\u{1F600} \"quoted\" \\ \u{0007} {}", "x".repeat(64 * 1024));
+    let serve = async {
+        let call = server.request("tools/call").await;
+        assert!(
+            call["params"].get("requestState").is_none(),
+            "never invented"
+        );
+        server.answer(&call, round(&[("a", E)], Some(&state))).await;
+        let again = server.request("tools/call").await;
+        assert_eq!(again["params"]["requestState"], state.as_str());
+        server.answer(&again, round(&[("b", E)], None)).await;
+        let last = server.request("tools/call").await;
+        assert!(
+            last["params"].get("requestState").is_none(),
+            "the round had none"
+        );
+        server.answer(&last, done()).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    result.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_bounded() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let settings = limits(99, 99).with_ask_rounds(AskRounds::new(3).unwrap());
+    let (session, mut server) = connect_modern(Throttled::new(handler, settings)).await;
+    // State-only rounds count as well.
+    let serve = async {
+        for n in 0..4 {
+            let call = server.request("tools/call").await;
+            let entries: &[(&str, &str)] = if n == 1 { &[] } else { &[("k", E)] };
+            server.answer(&call, round(entries, Some("s"))).await;
+        }
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let refused = refused(result.unwrap_err());
+    assert_eq!(refused.refusal().cause(), &Cause::RoundsExceeded { max: 3 });
+    assert_eq!(refused.refusal().method().unwrap().as_str(), "tools/call");
+    assert_eq!(log.questions().len(), 2, "the last round reached nobody");
+    session.into_inner().cancel().await.unwrap();
+    assert!(
+        server.until_gone().await.is_empty(),
+        "4 requests on the wire, not 5"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn round_abandoned() {
+    let (handler, mut entered) = Handler::blocked();
+    let log = handler.log.clone();
+    let throttled = Throttled::new(handler, limits(0, 0));
+    let throttle = throttled.session().throttle().clone();
+    let (session, mut server) = connect_modern(throttled).await;
+    for _ in 0..1000 {
+        let call = session.call_tool(CallToolRequestParams::new("t"));
+        let serve = async {
+            let call = server.request("tools/call").await;
+            server.answer(&call, round(&[("a", E)], None)).await;
+            entered.recv().await.unwrap();
+        };
+        // The call is dropped while its first round waits for a person.
+        tokio::select! {
+            result = call => panic!("{result:?}"),
+            () = serve => {}
+        }
+    }
+    assert_eq!(log.questions().len(), 1000);
+    let snapshot = throttle.snapshot(mcp_question_throttle::clock::now());
+    assert_eq!(snapshot.servers.len(), 1);
+    assert_eq!(
+        snapshot.servers[0].sessions.len(),
+        1,
+        "the state has not grown"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn prompts_and_resources_are_held_alike() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
+    let serve = async {
+        for method in ["prompts/get", "prompts/get", "prompts/get"] {
+            let call = server.request(method).await;
+            server.answer(&call, round(&[("k", E)], None)).await;
+        }
+        let call = server.request("resources/read").await;
+        server.answer(&call, round(&[("k", E)], None)).await;
+    };
+    let calls = async {
+        let prompt = session.get_prompt(GetPromptRequestParams::new("p")).await;
+        refused(prompt.unwrap_err());
+        let resource = session
+            .read_resource(ReadResourceRequestParams::new("file:///r"))
+            .await;
+        refused(resource.unwrap_err());
+    };
+    tokio::join!(calls, serve);
+    assert_eq!(log.questions().len(), 2);
+}
+
+/// An embedder who keeps rmcp's own driver is held question by question.
+#[tokio::test(start_paused = true)]
+async fn rmcps_own_driver_is_held_too() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", E), ("c", E)], None))
+            .await;
+    };
+    let call = session.get_ref().call_tool(CallToolRequestParams::new("t"));
+    let (result, ()) = tokio::join!(call, serve);
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("proto.elicitationPerMinute"), "{error}");
+    assert_eq!(log.questions().len(), 2);
+}
