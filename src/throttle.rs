@@ -409,9 +409,10 @@ impl Session {
         if let Some(kind) = ask.single()
             && let Some(seat) = self.seat.get()
         {
-            return match seat.full(at, kind) {
-                Some(obstacle) => Err(seat.refuse(at, obstacle, ask, 1)),
-                None => seat.admit_one(at, kind, ask),
+            return if seat.is_full(at, kind) {
+                seat.refuse_one(at, kind, ask)
+            } else {
+                seat.admit_one(at, kind, ask)
             };
         }
         self.admit_all(at, ask)
@@ -440,8 +441,7 @@ impl Session {
     ) -> Option<Refusal> {
         let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
-        let obstacle = seat.full(at, kind)?;
-        Some(seat.refuse(at, obstacle, &Ask::one(kind, method), 1))
+        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
     }
 
     /// Looks at a task's entries: charges for those that were not seen before, all or none, and
@@ -604,9 +604,30 @@ impl Seat {
         }
     }
 
-    /// The window that is full, if one is. Takes no lock.
+    /// Whether a window is full. Takes no lock.
     #[inline]
-    fn full(&self, at: Moment, kind: QuestionKind) -> Option<Obstacle> {
+    fn is_full(&self, at: Moment, kind: QuestionKind) -> bool {
+        let (server, session) = (self.row.windows.shut(kind), self.windows.shut(kind));
+        server.max(session).until(at).is_some()
+    }
+
+    /// Refuses one question, unless a change of settings comes in between.
+    #[inline(never)]
+    fn refuse_one(
+        &self,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Refusal> {
+        match self.refuse_if_full(at, kind, ask) {
+            Some(refusal) => Err(refusal),
+            None => self.admit_one(at, kind, ask),
+        }
+    }
+
+    /// The refusal of one question, if a window is full. Takes no lock.
+    #[inline]
+    fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
         let server = self.row.windows.shut(kind);
         let session = self.windows.shut(kind);
         // The one that ends last, on a tie the server's.
@@ -619,12 +640,16 @@ impl Seat {
         let max = self.row.bounds.of(kind, scope);
         // A change of settings opens the windows before it sets the limits. If that happened
         // between the two looks, the number may belong to another verdict: the lock decides.
-        (self.windows(scope).shut(kind) == shut).then_some(Obstacle {
+        if self.windows(scope).shut(kind) != shut {
+            return None;
+        }
+        let obstacle = Obstacle {
             kind,
             scope,
             max,
             ends: Some(ends),
-        })
+        };
+        Some(self.refuse(at, obstacle, ask, 1))
     }
 
     /// Counts refused questions at the window that is in the way.

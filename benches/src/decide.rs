@@ -8,7 +8,7 @@ use std::{error::Error, hint::black_box, mem, sync::Arc, time::Instant};
 use mcp_question_throttle::{
     limits::{Invalid, Limit, ProtoSettings, ServerName},
     question::{Method, QuestionKind},
-    throttle::{Ask, Session, Throttle},
+    throttle::{Ask, DEFAULT_CAPACITY, Session, Throttle},
     window::Moment,
 };
 
@@ -18,7 +18,6 @@ const NO_LIMIT_MET: u32 = 1_000_000;
 /// Runs a scenario by name, and gives back how many decisions came out as it says.
 pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>> {
     Ok(match scenario {
-        "nothing" => nothing(count),
         "admit" => admit(count)?,
         "admit, from an Instant" => admit_from_an_instant(count)?,
         "admit among 10 servers" => admit_among(count, 10)?,
@@ -30,7 +29,7 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
         "refuse early" => refuse_early(count)?,
         "refuse saturated" => refuse_saturated(count)?,
         "sessions" => sessions(count, 1)?,
-        "servers" => sessions(count / 10, count / 10)? * 10,
+        "servers" => sessions(count, count)?,
         "storm" => storm(count)?,
         "million" => million(count)?,
         other => peer(other, count)?,
@@ -56,7 +55,9 @@ pub(crate) fn throttle(server: u32, session: u32, now: Instant) -> Result<Arc<Th
         .with_sampling_session_per_minute(session)
         .with_elicitation_per_minute(server)
         .with_elicitation_session_per_minute(session);
-    Ok(Arc::new(Throttle::new(settings, now)))
+    Ok(Arc::new(
+        Throttle::new(settings, now).with_capacity(1_000_000),
+    ))
 }
 
 /// A session of the server of that number.
@@ -75,17 +76,6 @@ fn decide(session: &Session, at: Moment, ask: &Ask<'_>) -> bool {
 fn ask(session: &Session, at: Moment, count: usize) -> usize {
     let ask = Ask::one(QuestionKind::Sampling, &METHOD);
     (0..count).filter(|_| decide(session, at, &ask)).count()
-}
-
-/// The loop alone.
-fn nothing(count: usize) -> usize {
-    let ask = Ask::one(QuestionKind::Sampling, &METHOD);
-    (0..count)
-        .filter(|_| {
-            black_box((black_box(Moment::START), black_box(&ask)));
-            black_box(&true).to_owned()
-        })
-        .count()
 }
 
 /// With an [`Instant`], whose conversion costs more than a refusal.
@@ -166,14 +156,14 @@ fn refuse_early(count: usize) -> Result<usize, Box<dyn Error>> {
         .count())
 }
 
-/// New servers at a full table of 10 000.
+/// A new server at a full table.
 fn refuse_saturated(count: usize) -> Result<usize, Box<dyn Error>> {
     let now = Instant::now();
-    let throttle = throttle(5, 5, now)?;
-    for server in 0..10_000 {
+    let throttle = Arc::new(Throttle::new(ProtoSettings::default(), now));
+    for server in 0..DEFAULT_CAPACITY {
         ask(&session(&throttle, server)?, Moment::START, 1);
     }
-    let newcomer = session(&throttle, 10_000)?;
+    let newcomer = session(&throttle, DEFAULT_CAPACITY)?;
     Ok(count - ask(&newcomer, Moment::START, count))
 }
 

@@ -110,13 +110,9 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
         }
         "governor-keyed" => {
             let clock = FakeRelativeClock::default();
-            let keyed = || -> Result<_, Box<dyn Error>> {
-                Ok(RateLimiter::dashmap_with_clock(
-                    per_minute(limit)?,
-                    clock.clone(),
-                ))
-            };
-            let (server, of_session) = (keyed()?, keyed()?);
+            let quota = per_minute(limit)?;
+            let server = RateLimiter::dashmap_with_clock(quota, clock.clone());
+            let of_session = RateLimiter::dashmap_with_clock(quota, clock);
             let name = String::from("server 0");
             count_ok(count, || {
                 black_box(&server).check_key(black_box(&name)).is_ok()

@@ -21,6 +21,7 @@ pub(super) struct Windows {
 
 impl Windows {
     /// A whole window. The caller holds the row's lock.
+    #[inline]
     pub(super) fn window(&self, kind: QuestionKind) -> FixedWindow {
         let shut = Shut(self.ends[kind as usize].load(Ordering::Relaxed));
         let used = self.used[kind as usize].load(Ordering::Relaxed);
@@ -28,6 +29,7 @@ impl Windows {
     }
 
     /// Stores a window, shut if it is full under `limit`. The caller holds the row's lock.
+    #[inline]
     pub(super) fn set(&self, kind: QuestionKind, window: FixedWindow, limit: Option<u32>) {
         self.used[kind as usize].store(window.last_used(), Ordering::Relaxed);
         let full = limit.is_some_and(|limit| window.is_full(limit));
@@ -36,11 +38,13 @@ impl Windows {
     }
 
     /// Whether the window is full, and until when.
+    #[inline]
     pub(super) fn shut(&self, kind: QuestionKind) -> Shut {
         Shut(self.ends[kind as usize].load(Ordering::Acquire))
     }
 
     /// Counts refused questions, and says how many there were in this window before.
+    #[inline]
     pub(super) fn count_refused(&self, kind: QuestionKind, questions: u32) -> u64 {
         self.refused[kind as usize].fetch_add(u64::from(questions), Ordering::Relaxed)
     }
@@ -72,6 +76,7 @@ impl Shut {
     }
 
     /// The end of the window, if it is full at `at`.
+    #[inline]
     pub(super) const fn until(self, at: Moment) -> Option<Moment> {
         // One comparison asks both: a word without the bit is less than any with it.
         if (at.to_nanos() | Self::FULL) < self.0 {
@@ -81,6 +86,7 @@ impl Shut {
         }
     }
 
+    #[inline]
     const fn ends(self) -> Moment {
         Moment::from_nanos(self.0 & !Self::FULL)
     }
