@@ -179,6 +179,29 @@ async fn flood_reconnect(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     );
 }
 
+/// What one session is refused takes nothing from the server's window (D4).
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_refusal_leaves_the_other_sessions_their_room(
+    #[values(Wrapper, WrapperAndShield)] guard: Guard,
+) {
+    let settings = ProtoSettings::default()
+        .with_sampling_per_minute(Limit::new(2).unwrap())
+        .with_sampling_session_per_minute(Limit::new(1).unwrap());
+    let pool = Pool::new(settings);
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (_a, mut a) = guard
+        .connect(pool.wrap("s", handler.clone()).unwrap())
+        .await;
+    let (_b, mut b) = guard.connect(pool.wrap("s", handler).unwrap()).await;
+    let replies = flood(&mut a, "sampling/createMessage", 0..50).await;
+    assert_eq!(refusals(&replies), 49);
+    let replies = flood(&mut b, "sampling/createMessage", 0..1).await;
+    assert_eq!(refusals(&replies), 0);
+    assert_eq!(log.questions().len(), 2);
+}
+
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn flood_no_model_cost(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
