@@ -11,10 +11,16 @@ import {
 } from '@modelcontextprotocol/server';
 import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
-import { flood, form, json, samplingParams, serveHttp, transportArgument } from '../flooding.mjs';
-
-const floodInput = z.object({ count: z.number().int().nonnegative() });
-const roundsInput = z.object({ rounds: z.number().int().nonnegative(), width: z.number().int().positive() });
+import {
+    flood,
+    floodInput,
+    form,
+    json,
+    roundsInput,
+    samplingParams,
+    serveHttp,
+    transportArgument,
+} from '../flooding.mjs';
 
 // Over all calls and sessions of this process.
 const counters = { roundsSent: 0, answersSeen: 0 };
@@ -45,23 +51,29 @@ function floodServer() {
     const server = new McpServer({ name: 'flood-typescript-v2', version: '1.0.0' });
     server.registerTool(
         'flood_sampling',
-        { description: 'Asks for `count` completions, one after the other.', inputSchema: floodInput },
-        ({ count }, { mcpReq }) => flood(count, (text) => mcpReq.requestSampling(samplingParams(text))),
+        {
+            description: 'Asks for `count` completions, one after the other or all at once.',
+            inputSchema: z.object(floodInput),
+        },
+        (input, { mcpReq }) => flood(input, (text) => mcpReq.requestSampling(samplingParams(text))),
     );
     server.registerTool(
         'flood_elicitation',
-        { description: 'Asks the user `count` times for a line of text, one after the other.', inputSchema: floodInput },
-        ({ count }, { mcpReq }) =>
-            flood(count, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form })),
+        {
+            description: 'Asks the user `count` times for a line of text, one after the other or all at once.',
+            inputSchema: z.object(floodInput),
+        },
+        (input, { mcpReq }) =>
+            flood(input, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form })),
     );
     server.registerTool(
         'rounds_sampling',
-        { description: 'Asks for `width` completions in each of `rounds` rounds.', inputSchema: roundsInput },
+        { description: 'Asks for `width` completions in each of `rounds` rounds.', inputSchema: z.object(roundsInput) },
         (input, context) => nextRound(input, samplingRequest, context),
     );
     server.registerTool(
         'rounds_elicitation',
-        { description: 'Asks the user for `width` lines of text in each of `rounds` rounds.', inputSchema: roundsInput },
+        { description: 'Asks the user for `width` lines of text in each of `rounds` rounds.', inputSchema: z.object(roundsInput) },
         (input, context) => nextRound(input, elicitationRequest, context),
     );
     server.registerTool(

@@ -1,0 +1,231 @@
+// The conformance suite's contract for clients under test, for the JavaScript ones: everything but the SDK. What it
+// says stands in contract.py, which this file does for Node.
+
+import { appendFileSync } from 'node:fs';
+import { setTimeout as sleep } from 'node:timers/promises';
+
+export const LEGACY = '2025-11-25';
+export const ROUNDS = '2026-07-28';
+
+/** What every question is answered with. */
+export const ANSWER = 'An answer.';
+
+// Longer than any answer takes here: a call that hangs shall not keep the others from being made.
+const PATIENCE_SECONDS = 20;
+
+/** Exit codes. */
+const UNREACHABLE = 1;
+const MISCONFIGURED = 2;
+
+/** What an SDK is given for a call: the signal bounds all of its rounds together. */
+export function callOptions() {
+    const timeout = PATIENCE_SECONDS * 1000;
+    return { timeout, signal: AbortSignal.timeout(timeout) };
+}
+
+/** The revision to speak, which is one of `spoken`. */
+export function revision(spoken) {
+    const wanted = process.env.MCP_CONFORMANCE_PROTOCOL_VERSION ?? LEGACY;
+    if (!spoken.includes(wanted)) {
+        misconfigured(
+            `MCP_CONFORMANCE_PROTOCOL_VERSION: '${wanted}' is not spoken here, ${spoken.join(' and ')} is`,
+        );
+    }
+    return wanted;
+}
+
+/** To be called by every handler of a question as it is entered. */
+export async function handling(server, method) {
+    if (process.env.QUESTION_CONFORMANCE_LOG) {
+        appendFileSync(process.env.QUESTION_CONFORMANCE_LOG, `${server}\t${method}\n`);
+    }
+    await sleep(answerDelay);
+}
+
+/**
+ * Makes every call that each server offers, once and in order. `connect(server, address)` opens a connection: the
+ * SDK's `client`, `callTool(params)`, and `isClosed(error)`, whether a call failed because the connection has ended.
+ */
+export async function run(connect) {
+    for (const [server, address] of Object.entries(servers())) {
+        if (!(await exhaust(connect, server, address))) {
+            console.error(`${server} cannot be reached`);
+            process.exitCode = UNREACHABLE;
+        }
+    }
+}
+
+/** Content for an object schema: the defaults that it states, and something valid for the rest of what it requires. */
+export function filled(schema) {
+    const required = schema.required ?? [];
+    const members = Object.entries(schema.properties ?? {});
+    return Object.fromEntries(
+        members
+            .filter(([name, member]) => required.includes(name) || 'default' in member)
+            .map(([name, member]) => [name, value(member)]),
+    );
+}
+
+const answerDelay = Number(process.env.QUESTION_CONFORMANCE_ANSWER_DELAY_MS ?? '0');
+if (!Number.isInteger(answerDelay)) {
+    misconfigured(
+        `QUESTION_CONFORMANCE_ANSWER_DELAY_MS: '${process.env.QUESTION_CONFORMANCE_ANSWER_DELAY_MS}' is no whole number`,
+    );
+}
+
+function misconfigured(why) {
+    console.error(why);
+    process.exit(MISCONFIGURED);
+}
+
+/** Names to URLs or commands. */
+function servers() {
+    const text = process.env.MCP_CONFORMANCE_SERVERS;
+    if (text === undefined) {
+        if (process.argv.length < 3) {
+            misconfigured('no server: set MCP_CONFORMANCE_SERVERS or name one as the last argument');
+        }
+        return { server: address(process.argv.at(-1)) };
+    }
+    try {
+        const named = Object.entries(JSON.parse(text));
+        return Object.fromEntries(named.map(([name, where]) => [name, address(where)]));
+    } catch (error) {
+        return misconfigured(`MCP_CONFORMANCE_SERVERS: ${error.message}`);
+    }
+}
+
+/** A URL as it is, a command as its words. */
+function address(text) {
+    return Array.isArray(text) || /^https?:\/\//.test(text) ? text : words(text);
+}
+
+/** The words of a command line, with a shell's quotes and backslashes. */
+function words(line) {
+    const quoted = /'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)|([^\s'"\\]+)/gs;
+    return [...line.matchAll(/(?:'[^']*'|"(?:[^"\\]|\\.)*"|\\.|[^\s'"\\])+/gs)].map(([word]) =>
+        word.replace(quoted, (_, single, double, escaped, plain) =>
+            single ?? double?.replace(/\\(["\\$`])/g, '$1') ?? escaped ?? plain,
+        ),
+    );
+}
+
+/** Makes every call of a server once, connecting again for those that are left when it closes. */
+async function exhaust(connect, server, where) {
+    let made = 0;
+    for (let attemptsInVain = 0; attemptsInVain < 2; attemptsInVain += 1) {
+        let connection;
+        try {
+            connection = await connect(server, where);
+            for (const call of (await calls(connection.client)).slice(made)) {
+                made += 1;
+                attemptsInVain = -1;
+                await make(connection, server, call);
+            }
+            return true;
+        } catch (error) {
+            console.error(`${server}: the connection ended: ${error}`);
+        } finally {
+            await connection?.client.close();
+        }
+    }
+    return false;
+}
+
+/** What a server offers: tools, then prompts and resources if it declares them. */
+async function calls(client) {
+    const declared = client.getServerCapabilities() ?? {};
+    const offered = (await every('tools', (page) => client.listTools(page, callOptions()))).map((tool) => ({
+        method: 'tools/call',
+        name: tool.name,
+        make: (callTool) => callTool({ name: tool.name, arguments: filled(tool.inputSchema) }),
+    }));
+    if (declared.prompts) {
+        for (const prompt of await every('prompts', (page) => client.listPrompts(page, callOptions()))) {
+            const required = (prompt.arguments ?? []).filter((argument) => argument.required);
+            const args = Object.fromEntries(required.map((argument) => [argument.name, ANSWER]));
+            offered.push({
+                method: 'prompts/get',
+                name: prompt.name,
+                make: () => client.getPrompt({ name: prompt.name, arguments: args }, callOptions()),
+            });
+        }
+    }
+    if (declared.resources) {
+        for (const { uri } of await every('resources', (page) => client.listResources(page, callOptions()))) {
+            offered.push({
+                method: 'resources/read',
+                name: uri,
+                make: () => client.readResource({ uri }, callOptions()),
+            });
+        }
+    }
+    return offered;
+}
+
+/** All entries of a list that comes in pages. */
+async function every(member, method) {
+    const entries = [];
+    let cursor;
+    do {
+        const page = await method(cursor === undefined ? {} : { cursor });
+        entries.push(...page[member]);
+        cursor = page.nextCursor;
+    } while (cursor !== undefined);
+    return entries;
+}
+
+/** Makes a call and prints what came of it. Throws if the connection has ended. */
+async function make(connection, server, { method, name, make: send }) {
+    const report = { server, method, name };
+    try {
+        report.result = await send(connection.callTool);
+    } catch (error) {
+        const { code, message, data } = error;
+        report.error = { code, message, data };
+        if (connection.isClosed(error)) {
+            throw error;
+        }
+    } finally {
+        console.log(JSON.stringify(report));
+    }
+}
+
+function value(schema) {
+    if ('default' in schema) {
+        return schema.default;
+    }
+    if ('const' in schema) {
+        return schema.const;
+    }
+    if (schema.enum) {
+        return schema.enum[0];
+    }
+    const choices = schema.oneOf ?? schema.anyOf;
+    if (choices) {
+        return value(choices[0]);
+    }
+    switch (schema.type) {
+        case 'object':
+            return filled(schema);
+        case 'array':
+            return Array.from({ length: schema.minItems ?? 0 }, () => value(schema.items ?? {}));
+        case 'boolean':
+            return true;
+        case 'integer':
+        case 'number':
+            return schema.minimum ?? 1;
+        default:
+            return text(schema);
+    }
+}
+
+function text({ format, minLength }) {
+    const formats = {
+        email: 'someone@example.com',
+        uri: 'https://example.com/',
+        date: '2026-07-28',
+        'date-time': '2026-07-28T00:00:00Z',
+    };
+    return formats[format] ?? 'text'.padEnd(minLength ?? 0, '.');
+}

@@ -1,0 +1,216 @@
+"""The conformance suite's contract for clients under test, for the Python ones: everything but the SDK.
+
+A client takes its servers from `MCP_CONFORMANCE_SERVERS` (a JSON object: name to URL, or to a command as a list or a
+line) or, without that, a single one from its last argument. In the revision of `MCP_CONFORMANCE_PROTOCOL_VERSION` it
+makes every call that each server offers, once and in order, whatever comes of it, and connects again when the server
+closes the connection before the last one. It answers questions after `QUESTION_CONFORMANCE_ANSWER_DELAY_MS` (none) and
+notes each in `QUESTION_CONFORMANCE_LOG`, as a line `SERVER<TAB>METHOD`, before it answers. Standard output has a JSON
+line for every call.
+
+Exit codes: 0 every call was made, 1 a server could not be reached, 2 the configuration is wrong.
+"""
+
+import asyncio
+import json
+import os
+import shlex
+import sys
+from dataclasses import dataclass
+from typing import Any, Awaitable, Callable
+
+# Longer than any answer takes here: a call that hangs shall not keep the others from being made.
+PATIENCE_SECONDS = 20
+
+LEGACY = "2025-11-25"
+ROUNDS = "2026-07-28"
+
+ANSWER = "An answer."
+
+
+@dataclass
+class Call:
+    """A call that a server offers, ready to be made; `make` gives the result as JSON."""
+
+    method: str
+    name: str
+    make: Callable[[], Awaitable[Any]]
+
+
+class Closed(Exception):
+    """The connection has ended."""
+
+
+class Misconfigured(Exception):
+    """What this program was told to do makes no sense."""
+
+
+class Client:
+    """A client under test. What it takes from its SDK is in the methods that subclasses give it."""
+
+    # The protocol revisions that it speaks.
+    revisions: tuple[str, ...]
+
+    def __init__(self):
+        self.revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", LEGACY)
+        if self.revision not in self.revisions:
+            raise Misconfigured(
+                f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {' and '.join(self.revisions)} is"
+            )
+        self._log = os.environ.get("QUESTION_CONFORMANCE_LOG")
+        delay = os.environ.get("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", "0")
+        try:
+            self._delay_seconds = int(delay) / 1000
+        except ValueError:
+            raise Misconfigured(f"QUESTION_CONFORMANCE_ANSWER_DELAY_MS: '{delay}' is no whole number") from None
+
+    def connect(self, server: str, address: str | list[str]):
+        """An asynchronous context manager over one connection, which it gives."""
+        raise NotImplementedError
+
+    async def calls(self, connection) -> list[Call]:
+        """What the server offers: tools, then prompts and resources if it declares them."""
+        raise NotImplementedError
+
+    def is_closed(self, connection, error: Exception) -> bool:
+        """Whether a call failed because the connection has ended."""
+        raise NotImplementedError
+
+    def expect_revision(self, spoken: str) -> None:
+        """Ends a connection whose server did not agree to the wanted revision."""
+        if spoken != self.revision:
+            raise Closed(f"the server speaks {spoken}, wanted is {self.revision}")
+
+    async def handling(self, server: str, method: str) -> None:
+        """To be called by every handler of a question as it is entered."""
+        if self._log:
+            # One write: handlers of several connections may note at the same time.
+            with open(self._log, "ab", buffering=0) as log:
+                log.write(f"{server}\t{method}\n".encode())
+        await asyncio.sleep(self._delay_seconds)
+
+    async def _exhaust(self, server: str, address: str | list[str]) -> None:
+        """Makes every call once, connecting again for those that are left when the server closes."""
+        made = 0
+        attempts_in_vain = 0
+        while attempts_in_vain < 2:
+            attempts_in_vain += 1
+            try:
+                async with self.connect(server, address) as connection:
+                    async with asyncio.timeout(PATIENCE_SECONDS):
+                        calls = await self.calls(connection)
+                    for call in calls[made:]:
+                        made += 1
+                        attempts_in_vain = 0
+                        await self._make(server, connection, call)
+                    return
+            except Exception as error:
+                # The SDKs wrap what ends a connection in exception groups of many kinds.
+                print(f"{server}: the connection ended: {error!r}", file=sys.stderr)
+        raise Closed(f"{server} cannot be reached")
+
+    async def _make(self, server: str, connection, call: Call) -> None:
+        report = {"server": server, "method": call.method, "name": call.name}
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                report["result"] = await call.make()
+        except TimeoutError:
+            report["error"] = f"no result within {PATIENCE_SECONDS} s"
+        except Exception as error:
+            # The SDKs' errors have what the server replied in `error`.
+            replied = getattr(error, "error", None)
+            report["error"] = repr(error) if replied is None else as_json(replied)
+            if self.is_closed(connection, error):
+                raise Closed(f"in {call.method} of {call.name}") from error
+        finally:
+            print(json.dumps(report), flush=True)
+
+    async def _exhaust_all(self) -> int:
+        code = 0
+        for server, address in _servers().items():
+            try:
+                await self._exhaust(server, address)
+            except Closed as closed:
+                print(closed, file=sys.stderr)
+                code = 1
+        return code
+
+    @classmethod
+    def run(cls) -> None:
+        """Is the program."""
+        try:
+            code = asyncio.run(cls()._exhaust_all())
+        except Misconfigured as why:
+            print(why, file=sys.stderr)
+            code = 2
+        sys.exit(code)
+
+
+def _servers() -> dict[str, str | list[str]]:
+    """Names to URLs or commands."""
+    text = os.environ.get("MCP_CONFORMANCE_SERVERS")
+    if text is None:
+        if len(sys.argv) < 2:
+            raise Misconfigured("no server: set MCP_CONFORMANCE_SERVERS or name one as the last argument")
+        return {"server": _address(sys.argv[-1])}
+    try:
+        servers = json.loads(text)
+    except ValueError as error:
+        raise Misconfigured(f"MCP_CONFORMANCE_SERVERS: {error}") from None
+    if not isinstance(servers, dict):
+        raise Misconfigured(f"MCP_CONFORMANCE_SERVERS: an object is wanted, not {text}")
+    return {name: _address(address) for name, address in servers.items()}
+
+
+def _address(text: str | list[str]) -> str | list[str]:
+    """A URL as it is, a command as its words."""
+    if isinstance(text, list):
+        return text
+    return text if text.startswith(("http://", "https://")) else shlex.split(text)
+
+
+def as_json(model) -> Any:
+    """A model of an SDK as it is on the wire."""
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def filled(schema: dict[str, Any]) -> dict[str, Any]:
+    """Content for an object schema: the defaults that it states, and something valid for the rest of what it requires."""
+    required = schema.get("required", [])
+    return {
+        name: _value(member)
+        for name, member in schema.get("properties", {}).items()
+        if name in required or "default" in member
+    }
+
+
+def _value(schema: dict[str, Any]) -> Any:
+    if "default" in schema:
+        return schema["default"]
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return schema["enum"][0]
+    for choice in ("oneOf", "anyOf"):
+        if choice in schema:
+            return _value(schema[choice][0])
+    match schema.get("type"):
+        case "object":
+            return filled(schema)
+        case "array":
+            return [_value(schema.get("items", {}))] * schema.get("minItems", 0)
+        case "boolean":
+            return True
+        case "integer" | "number":
+            return schema.get("minimum", 1)
+        case _:
+            return _text(schema)
+
+
+def _text(schema: dict[str, Any]) -> str:
+    formats = {
+        "email": "someone@example.com",
+        "uri": "https://example.com/",
+        "date": "2026-07-28",
+        "date-time": "2026-07-28T00:00:00Z",
+    }
+    return formats.get(schema.get("format"), "text".ljust(schema.get("minLength", 0), "."))

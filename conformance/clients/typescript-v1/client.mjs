@@ -1,0 +1,49 @@
+// A client under test on the official TypeScript SDK 1.x.
+//
+// Of the SDK it uses `Client` with request handlers for sampling and elicitation (form and URL), over
+// `StdioClientTransport` or `StreamableHTTPClientTransport`. It has no rounds.
+
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import {
+    CreateMessageRequestSchema,
+    ElicitRequestSchema,
+} from '@modelcontextprotocol/sdk/types.js';
+import { ANSWER, LEGACY, callOptions, filled, handling, revision, run } from '../contract.mjs';
+
+revision([LEGACY]);
+
+async function connect(server, address) {
+    const client = new Client(
+        { name: 'typescript-v1', version: '1.0.0' },
+        { capabilities: { sampling: {}, elicitation: { form: {}, url: {} } } },
+    );
+    client.setRequestHandler(CreateMessageRequestSchema, async ({ method }) => {
+        await handling(server, method);
+        return { role: 'assistant', content: { type: 'text', text: ANSWER }, model: 'none', stopReason: 'endTurn' };
+    });
+    client.setRequestHandler(ElicitRequestSchema, async ({ method, params }) => {
+        await handling(server, method);
+        return params.mode === 'url'
+            ? { action: 'accept' }
+            : { action: 'accept', content: filled(params.requestedSchema) };
+    });
+    let hasEnded = false;
+    client.onclose = () => {
+        hasEnded = true;
+    };
+    const [command, ...args] = address;
+    const transport = Array.isArray(address)
+        ? new StdioClientTransport({ command, args, env: process.env })
+        : new StreamableHTTPClientTransport(new URL(address));
+    await client.connect(transport, callOptions());
+    return {
+        client,
+        callTool: (params) => client.callTool(params, undefined, callOptions()),
+        // A session that the server no longer knows is a 404.
+        isClosed: (error) => hasEnded || error.code === 404,
+    };
+}
+
+await run(connect);
