@@ -10,8 +10,13 @@ export const ROUNDS = '2026-07-28';
 /** What every question is answered with. */
 export const ANSWER = 'An answer.';
 
-// Longer than any answer takes here: a call that hangs shall not keep the others from being made.
-const PATIENCE_SECONDS = 20;
+/** How a connection ended, as a call on it found out. */
+export const Ending = {
+    /** While the call was on its way: it has been made. */
+    CLOSED: 'closed',
+    /** Before, over HTTP: the server knows no such session and has not looked at the call. */
+    SESSION_UNKNOWN: 'session unknown',
+};
 
 /** Exit codes. */
 const UNREACHABLE = 1;
@@ -19,7 +24,7 @@ const MISCONFIGURED = 2;
 
 /** What an SDK is given for a call: the signal bounds all of its rounds together. */
 export function callOptions() {
-    const timeout = PATIENCE_SECONDS * 1000;
+    const timeout = patienceSeconds * 1000;
     return { timeout, signal: AbortSignal.timeout(timeout) };
 }
 
@@ -44,7 +49,7 @@ export async function handling(server, method) {
 
 /**
  * Makes every call that each server offers, once and in order. `connect(server, address)` opens a connection: the
- * SDK's `client`, `callTool(params)`, and `isClosed(error)`, whether a call failed because the connection has ended.
+ * SDK's `client`, `callTool(params)`, and `ending(error)`, one of `Ending` if a call failed because of that.
  */
 export async function run(connect) {
     for (const [server, address] of Object.entries(servers())) {
@@ -66,11 +71,15 @@ export function filled(schema) {
     );
 }
 
-const answerDelay = Number(process.env.QUESTION_CONFORMANCE_ANSWER_DELAY_MS ?? '0');
-if (!Number.isInteger(answerDelay)) {
-    misconfigured(
-        `QUESTION_CONFORMANCE_ANSWER_DELAY_MS: '${process.env.QUESTION_CONFORMANCE_ANSWER_DELAY_MS}' is no whole number`,
-    );
+const answerDelay = number('QUESTION_CONFORMANCE_ANSWER_DELAY_MS', '0');
+const patienceSeconds = number('QUESTION_CONFORMANCE_PATIENCE_SECONDS', '15');
+
+function number(variable, otherwise) {
+    const text = process.env[variable] ?? otherwise;
+    if (!/^\d+$/.test(text)) {
+        misconfigured(`${variable}: '${text}' is no whole number`);
+    }
+    return Number(text);
 }
 
 function misconfigured(why) {
@@ -87,17 +96,28 @@ function servers() {
         }
         return { server: address(process.argv.at(-1)) };
     }
+    let named;
     try {
-        const named = Object.entries(JSON.parse(text));
-        return Object.fromEntries(named.map(([name, where]) => [name, address(where)]));
+        named = JSON.parse(text);
     } catch (error) {
-        return misconfigured(`MCP_CONFORMANCE_SERVERS: ${error.message}`);
+        misconfigured(`MCP_CONFORMANCE_SERVERS: ${error.message}`);
     }
+    if (typeof named !== 'object' || named === null || Array.isArray(named)) {
+        misconfigured(`MCP_CONFORMANCE_SERVERS: an object is wanted, not ${text}`);
+    }
+    return Object.fromEntries(Object.entries(named).map(([name, where]) => [name, address(where)]));
 }
 
 /** A URL as it is, a command as its words. */
-function address(text) {
-    return Array.isArray(text) || /^https?:\/\//.test(text) ? text : words(text);
+function address(where) {
+    if (/^https?:\/\//.test(where)) {
+        return where;
+    }
+    const command = typeof where === 'string' ? words(where) : where;
+    if (!Array.isArray(command) || command.length === 0 || command.some((word) => typeof word !== 'string')) {
+        misconfigured(`a server is a URL or a command, not ${JSON.stringify(where)}`);
+    }
+    return command;
 }
 
 /** The words of a command line, with a shell's quotes and backslashes. */
@@ -112,24 +132,38 @@ function words(line) {
 
 /** Makes every call of a server once, connecting again for those that are left when it closes. */
 async function exhaust(connect, server, where) {
+    let offered;
     let made = 0;
-    for (let attemptsInVain = 0; attemptsInVain < 2; attemptsInVain += 1) {
+    let repeated = 0;
+    let attemptsInVain = 0;
+    while (offered === undefined || made < offered.length) {
+        if (attemptsInVain === 2) {
+            return false;
+        }
+        attemptsInVain += 1;
         let connection;
         try {
             connection = await connect(server, where);
-            for (const call of (await calls(connection.client)).slice(made)) {
+            offered = await calls(connection.client);
+            for (const call of offered.slice(made)) {
                 made += 1;
-                attemptsInVain = -1;
-                await make(connection, server, call);
+                attemptsInVain = 0;
+                const ending = await make(connection, server, call);
+                if (ending === Ending.SESSION_UNKNOWN && repeated < made) {
+                    repeated = made;
+                    made -= 1;
+                }
+                if (ending !== undefined) {
+                    break;
+                }
             }
-            return true;
         } catch (error) {
             console.error(`${server}: the connection ended: ${error}`);
         } finally {
             await connection?.client.close();
         }
     }
-    return false;
+    return true;
 }
 
 /** What a server offers: tools, then prompts and resources if it declares them. */
@@ -175,7 +209,7 @@ async function every(member, method) {
     return entries;
 }
 
-/** Makes a call and prints what came of it. Throws if the connection has ended. */
+/** Makes a call and prints what came of it. Returns how the connection ended, if it did. */
 async function make(connection, server, { method, name, make: send }) {
     const report = { server, method, name };
     try {
@@ -183,12 +217,11 @@ async function make(connection, server, { method, name, make: send }) {
     } catch (error) {
         const { code, message, data } = error;
         report.error = { code, message, data };
-        if (connection.isClosed(error)) {
-            throw error;
-        }
+        return connection.ending(error);
     } finally {
         console.log(JSON.stringify(report));
     }
+    return undefined;
 }
 
 function value(schema) {

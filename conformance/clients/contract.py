@@ -3,7 +3,8 @@
 A client takes its servers from `MCP_CONFORMANCE_SERVERS` (a JSON object: name to URL, or to a command as a list or a
 line) or, without that, a single one from its last argument. In the revision of `MCP_CONFORMANCE_PROTOCOL_VERSION` it
 makes every call that each server offers, once and in order, whatever comes of it, and connects again when the server
-closes the connection before the last one. It answers questions after `QUESTION_CONFORMANCE_ANSWER_DELAY_MS` (none) and
+closes the connection before the last one; it gives a call up after `QUESTION_CONFORMANCE_PATIENCE_SECONDS` (15), so
+that one that hangs keeps none of the others from being made. It answers questions after `QUESTION_CONFORMANCE_ANSWER_DELAY_MS` (none) and
 notes each in `QUESTION_CONFORMANCE_LOG`, as a line `SERVER<TAB>METHOD`, before it answers. Standard output has a JSON
 line for every call.
 
@@ -16,10 +17,8 @@ import os
 import shlex
 import sys
 from dataclasses import dataclass
+from enum import Enum, auto
 from typing import Any, Awaitable, Callable
-
-# Longer than any answer takes here: a call that hangs shall not keep the others from being made.
-PATIENCE_SECONDS = 20
 
 LEGACY = "2025-11-25"
 ROUNDS = "2026-07-28"
@@ -36,8 +35,17 @@ class Call:
     make: Callable[[], Awaitable[Any]]
 
 
-class Closed(Exception):
-    """The connection has ended."""
+class Ending(Enum):
+    """How a connection ended, as a call on it found out."""
+
+    # While the call was on its way: it has been made.
+    CLOSED = auto()
+    # Before, over HTTP: the server knows no such session and has not looked at the call.
+    SESSION_UNKNOWN = auto()
+
+
+class WrongRevision(Exception):
+    """The server speaks another revision than the one that is wanted."""
 
 
 class Misconfigured(Exception):
@@ -57,11 +65,8 @@ class Client:
                 f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {' and '.join(self.revisions)} is"
             )
         self._log = os.environ.get("QUESTION_CONFORMANCE_LOG")
-        delay = os.environ.get("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", "0")
-        try:
-            self._delay_seconds = int(delay) / 1000
-        except ValueError:
-            raise Misconfigured(f"QUESTION_CONFORMANCE_ANSWER_DELAY_MS: '{delay}' is no whole number") from None
+        self._delay_seconds = _number("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", 0) / 1000
+        self._patience_seconds = _number("QUESTION_CONFORMANCE_PATIENCE_SECONDS", 15)
 
     def connect(self, server: str, address: str | list[str]):
         """An asynchronous context manager over one connection, which it gives."""
@@ -71,14 +76,14 @@ class Client:
         """What the server offers: tools, then prompts and resources if it declares them."""
         raise NotImplementedError
 
-    def is_closed(self, connection, error: Exception) -> bool:
-        """Whether a call failed because the connection has ended."""
+    def ending(self, error: Exception) -> Ending | None:
+        """How the connection ended, if a call failed because of that."""
         raise NotImplementedError
 
     def expect_revision(self, spoken: str) -> None:
         """Ends a connection whose server did not agree to the wanted revision."""
         if spoken != self.revision:
-            raise Closed(f"the server speaks {spoken}, wanted is {self.revision}")
+            raise WrongRevision(f"the server speaks {spoken}, wanted is {self.revision}")
 
     async def handling(self, server: str, method: str) -> None:
         """To be called by every handler of a question as it is entered."""
@@ -88,49 +93,55 @@ class Client:
                 log.write(f"{server}\t{method}\n".encode())
         await asyncio.sleep(self._delay_seconds)
 
-    async def _exhaust(self, server: str, address: str | list[str]) -> None:
+    async def _exhaust(self, server: str, address: str | list[str]) -> bool:
         """Makes every call once, connecting again for those that are left when the server closes."""
-        made = 0
+        calls, made, repeated = None, 0, 0
         attempts_in_vain = 0
-        while attempts_in_vain < 2:
+        while calls is None or made < len(calls):
+            if attempts_in_vain == 2:
+                return False
             attempts_in_vain += 1
             try:
                 async with self.connect(server, address) as connection:
-                    async with asyncio.timeout(PATIENCE_SECONDS):
+                    async with asyncio.timeout(self._patience_seconds):
                         calls = await self.calls(connection)
                     for call in calls[made:]:
                         made += 1
                         attempts_in_vain = 0
-                        await self._make(server, connection, call)
-                    return
+                        ending = await self._make(server, call)
+                        if ending is Ending.SESSION_UNKNOWN and repeated < made:
+                            repeated = made
+                            made -= 1
+                        if ending is not None:
+                            break
             except Exception as error:
                 # The SDKs wrap what ends a connection in exception groups of many kinds.
                 print(f"{server}: the connection ended: {error!r}", file=sys.stderr)
-        raise Closed(f"{server} cannot be reached")
+        return True
 
-    async def _make(self, server: str, connection, call: Call) -> None:
+    async def _make(self, server: str, call: Call) -> Ending | None:
+        """Makes a call and prints what came of it."""
         report = {"server": server, "method": call.method, "name": call.name}
         try:
-            async with asyncio.timeout(PATIENCE_SECONDS):
+            async with asyncio.timeout(self._patience_seconds):
                 report["result"] = await call.make()
         except TimeoutError:
-            report["error"] = f"no result within {PATIENCE_SECONDS} s"
+            report["error"] = f"no result within {self._patience_seconds} s"
         except Exception as error:
             # The SDKs' errors have what the server replied in `error`.
             replied = getattr(error, "error", None)
             report["error"] = repr(error) if replied is None else as_json(replied)
-            if self.is_closed(connection, error):
-                raise Closed(f"in {call.method} of {call.name}") from error
+            return self.ending(error)
         finally:
+            # Also when the SDK takes the call down with its connection.
             print(json.dumps(report), flush=True)
+        return None
 
     async def _exhaust_all(self) -> int:
         code = 0
         for server, address in _servers().items():
-            try:
-                await self._exhaust(server, address)
-            except Closed as closed:
-                print(closed, file=sys.stderr)
+            if not await self._exhaust(server, address):
+                print(f"{server} cannot be reached", file=sys.stderr)
                 code = 1
         return code
 
@@ -143,6 +154,13 @@ class Client:
             print(why, file=sys.stderr)
             code = 2
         sys.exit(code)
+
+
+def _number(variable: str, default: int) -> int:
+    text = os.environ.get(variable, str(default))
+    if not text.isdecimal():
+        raise Misconfigured(f"{variable}: '{text}' is no whole number")
+    return int(text)
 
 
 def _servers() -> dict[str, str | list[str]]:
@@ -161,11 +179,14 @@ def _servers() -> dict[str, str | list[str]]:
     return {name: _address(address) for name, address in servers.items()}
 
 
-def _address(text: str | list[str]) -> str | list[str]:
+def _address(value: Any) -> str | list[str]:
     """A URL as it is, a command as its words."""
-    if isinstance(text, list):
-        return text
-    return text if text.startswith(("http://", "https://")) else shlex.split(text)
+    if isinstance(value, str) and value.startswith(("http://", "https://")):
+        return value
+    words = shlex.split(value) if isinstance(value, str) else value
+    if not (isinstance(words, list) and words and all(isinstance(word, str) for word in words)):
+        raise Misconfigured(f"a server is a URL or a command, not {value!r}")
+    return words
 
 
 def as_json(model) -> Any:

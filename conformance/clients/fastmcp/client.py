@@ -13,11 +13,18 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from contract import ANSWER, LEGACY, ROUNDS, Call, Client, as_json, filled
+from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled
 from fastmcp import Client as FastMcpClient
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
-from mcp_types import ElicitRequestFormParams
+from mcp import MCPError
+from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, ElicitRequestFormParams
+
+# The errors by which the SDK tells that the connection has ended, as far as they can be told from a server's.
+ENDINGS = {
+    (CONNECTION_CLOSED, "Connection closed"): Ending.CLOSED,
+    (INVALID_REQUEST, "Session terminated"): Ending.SESSION_UNKNOWN,
+}
 
 
 class FastMcp(Client):
@@ -74,8 +81,9 @@ class FastMcp(Client):
             calls += [resource(entry) for entry in await client.list_resources()]
         return calls
 
-    def is_closed(self, client, error):
-        return not client.is_connected()
+    def ending(self, error):
+        # `is_connected` does not tell: it stays true after a server over stdio has gone.
+        return ENDINGS.get((error.code, error.message)) if isinstance(error, MCPError) else None
 
 
 FastMcp.run()

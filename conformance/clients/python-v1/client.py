@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from anyio import BrokenResourceError, ClosedResourceError
-from contract import ANSWER, LEGACY, Call, Client, as_json, filled
+from contract import ANSWER, LEGACY, Call, Client, Ending, as_json, filled
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -26,8 +26,12 @@ from mcp.types import (
     TextContent,
 )
 
-# What this SDK makes of a session that the server no longer knows; JSON-RPC has no such code.
-SESSION_TERMINATED = 32600
+# The errors by which this SDK tells that the connection has ended, as far as they can be told from a server's.
+ENDINGS = {
+    (CONNECTION_CLOSED, "Connection closed"): Ending.CLOSED,
+    # The code is meant to be -32600.
+    (32600, "Session terminated"): Ending.SESSION_UNKNOWN,
+}
 
 
 async def every(method, member):
@@ -95,10 +99,10 @@ class PythonV1(Client):
             calls += [resource(entry) for entry in await every(session.list_resources, "resources")]
         return calls
 
-    def is_closed(self, session, error):
+    def ending(self, error):
         if isinstance(error, McpError):
-            return error.error.code in (CONNECTION_CLOSED, SESSION_TERMINATED)
-        return isinstance(error, (ClosedResourceError, BrokenResourceError))
+            return ENDINGS.get((error.error.code, error.error.message))
+        return Ending.CLOSED if isinstance(error, (ClosedResourceError, BrokenResourceError)) else None
 
 
 PythonV1.run()

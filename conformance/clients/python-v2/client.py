@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from contract import ANSWER, LEGACY, ROUNDS, Call, Client, as_json, filled
+from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled
 from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
 from mcp_types import (
@@ -23,6 +23,12 @@ from mcp_types import (
     ElicitResult,
     TextContent,
 )
+
+# The errors by which the SDK tells that the connection has ended, as far as they can be told from a server's.
+ENDINGS = {
+    (CONNECTION_CLOSED, "Connection closed"): Ending.CLOSED,
+    (INVALID_REQUEST, "Session terminated"): Ending.SESSION_UNKNOWN,
+}
 
 
 async def every(method, member):
@@ -88,12 +94,8 @@ class PythonV2(Client):
             calls += [resource(entry) for entry in await every(client.list_resources, "resources")]
         return calls
 
-    def is_closed(self, client, error):
-        return isinstance(error, MCPError) and (
-            error.code == CONNECTION_CLOSED
-            # What this SDK makes of a session that the server no longer knows.
-            or (error.code == INVALID_REQUEST and error.message == "Session terminated")
-        )
+    def ending(self, error):
+        return ENDINGS.get((error.code, error.message)) if isinstance(error, MCPError) else None
 
 
 PythonV2.run()

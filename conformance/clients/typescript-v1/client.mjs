@@ -10,7 +10,7 @@ import {
     CreateMessageRequestSchema,
     ElicitRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
-import { ANSWER, LEGACY, callOptions, filled, handling, revision, run } from '../contract.mjs';
+import { ANSWER, Ending, LEGACY, callOptions, filled, handling, revision, run } from '../contract.mjs';
 
 revision([LEGACY]);
 
@@ -41,8 +41,13 @@ async function connect(server, address) {
     return {
         client,
         callTool: (params) => client.callTool(params, undefined, callOptions()),
-        // A session that the server no longer knows is a 404.
-        isClosed: (error) => hasEnded || error.code === 404,
+        ending: (error) => {
+            if (error.code === 404) {
+                return Ending.SESSION_UNKNOWN;
+            }
+            // Fetch tells by a TypeError that a connection broke.
+            return hasEnded || error instanceof TypeError ? Ending.CLOSED : undefined;
+        },
     };
 }
 

@@ -6,7 +6,7 @@
 
 import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
-import { ANSWER, LEGACY, ROUNDS, callOptions, filled, handling, revision, run } from '../contract.mjs';
+import { ANSWER, Ending, LEGACY, ROUNDS, callOptions, filled, handling, revision, run } from '../contract.mjs';
 
 const wanted = revision([LEGACY, ROUNDS]);
 
@@ -40,8 +40,13 @@ async function connect(server, address) {
     return {
         client,
         callTool: (params) => client.callTool(params, callOptions()),
-        // A session that the server no longer knows is a 404.
-        isClosed: (error) => hasEnded || error.status === 404,
+        ending: (error) => {
+            if (error.status === 404) {
+                return Ending.SESSION_UNKNOWN;
+            }
+            // Fetch tells by a TypeError that a connection broke.
+            return hasEnded || error instanceof TypeError ? Ending.CLOSED : undefined;
+        },
     };
 }
 
