@@ -49,7 +49,13 @@ class FastMcp(Client):
             # Without `keep_alive` the server's process ends with the connection, as elsewhere.
             transport = StdioTransport(command, args, env=dict(os.environ), keep_alive=False)
         mode = "legacy" if self.revision == LEGACY else "auto"
-        async with FastMcpClient(transport, mode=mode, sampling_handler=sample, elicitation_handler=elicit) as client:
+        async with FastMcpClient(
+            transport,
+            mode=mode,
+            sampling_handler=sample,
+            elicitation_handler=elicit,
+            roots=[],
+        ) as client:
             self.expect_revision(client.session.protocol_version)
             yield client
 

@@ -22,6 +22,7 @@ from mcp.types import (
     CreateMessageResult,
     ElicitRequestFormParams,
     ElicitResult,
+    ListRootsResult,
     PaginatedRequestParams,
     TextContent,
 )
@@ -61,13 +62,22 @@ class PythonV1(Client):
                 return ElicitResult(action="accept", content=filled(params.requestedSchema))
             return ElicitResult(action="accept")
 
+        async def roots(context):
+            return ListRootsResult(roots=[])
+
         if isinstance(address, str):
             transport = streamable_http_client(address)
         else:
             command, *args = address
             transport = stdio_client(StdioServerParameters(command=command, args=args, env=dict(os.environ)))
         async with transport as (read, write, *_):
-            async with ClientSession(read, write, sampling_callback=sample, elicitation_callback=elicit) as session:
+            async with ClientSession(
+                read,
+                write,
+                sampling_callback=sample,
+                elicitation_callback=elicit,
+                list_roots_callback=roots,
+            ) as session:
                 self.expect_revision((await session.initialize()).protocolVersion)
                 yield session
 

@@ -21,6 +21,7 @@ from mcp_types import (
     CreateMessageResult,
     ElicitRequestFormParams,
     ElicitResult,
+    ListRootsResult,
     TextContent,
 )
 
@@ -58,11 +59,20 @@ class PythonV2(Client):
                 return ElicitResult(action="accept", content=filled(params.requested_schema))
             return ElicitResult(action="accept")
 
+        async def roots(context):
+            return ListRootsResult(roots=[])
+
         if isinstance(address, list):
             command, *args = address
             address = StdioServerParameters(command=command, args=args, env=dict(os.environ))
         mode = "legacy" if self.revision == LEGACY else "auto"
-        async with McpClient(address, mode=mode, sampling_callback=sample, elicitation_callback=elicit) as client:
+        async with McpClient(
+            address,
+            mode=mode,
+            sampling_callback=sample,
+            elicitation_callback=elicit,
+            list_roots_callback=roots,
+        ) as client:
             self.expect_revision(client.protocol_version)
             yield client
 

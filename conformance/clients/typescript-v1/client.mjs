@@ -9,6 +9,7 @@ import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/
 import {
     CreateMessageRequestSchema,
     ElicitRequestSchema,
+    ListRootsRequestSchema,
 } from '@modelcontextprotocol/sdk/types.js';
 import { ANSWER, Ending, LEGACY, callOptions, filled, handling, revision, run } from '../contract.mjs';
 
@@ -17,7 +18,7 @@ revision([LEGACY]);
 async function connect(server, address) {
     const client = new Client(
         { name: 'typescript-v1', version: '1.0.0' },
-        { capabilities: { sampling: {}, elicitation: { form: {}, url: {} } } },
+        { capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} } },
     );
     client.setRequestHandler(CreateMessageRequestSchema, async ({ method }) => {
         await handling(server, method);
@@ -29,6 +30,7 @@ async function connect(server, address) {
             ? { action: 'accept' }
             : { action: 'accept', content: filled(params.requestedSchema) };
     });
+    client.setRequestHandler(ListRootsRequestSchema, () => ({ roots: [] }));
     let hasEnded = false;
     client.onclose = () => {
         hasEnded = true;

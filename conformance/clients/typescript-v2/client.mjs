@@ -14,7 +14,7 @@ async function connect(server, address) {
     const client = new Client(
         { name: 'typescript-v2', version: '1.0.0' },
         {
-            capabilities: { sampling: {}, elicitation: { form: {}, url: {} } },
+            capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} },
             versionNegotiation: { mode: wanted === LEGACY ? 'legacy' : { pin: wanted } },
         },
     );
@@ -28,6 +28,7 @@ async function connect(server, address) {
             ? { action: 'accept' }
             : { action: 'accept', content: filled(params.requestedSchema) };
     });
+    client.setRequestHandler('roots/list', () => ({ roots: [] }));
     let hasEnded = false;
     client.onclose = () => {
         hasEnded = true;
