@@ -4,9 +4,9 @@ A client takes its servers from `MCP_CONFORMANCE_SERVERS` (a JSON object: name t
 line) or, without that, a single one from its last argument. In the revision of `MCP_CONFORMANCE_PROTOCOL_VERSION` it
 makes every call that each server offers, once and in order, whatever comes of it, and connects again when the server
 closes the connection before the last one; it gives a call up after `QUESTION_CONFORMANCE_PATIENCE_SECONDS` (15), so
-that one that hangs keeps none of the others from being made. It answers questions after `QUESTION_CONFORMANCE_ANSWER_DELAY_MS` (none) and
-notes each in `QUESTION_CONFORMANCE_LOG`, as a line `SERVER<TAB>METHOD`, before it answers. Standard output has a JSON
-line for every call.
+that one that hangs keeps none of the others from being made. It answers questions after
+`QUESTION_CONFORMANCE_ANSWER_DELAY_MS` (none) and notes each in `QUESTION_CONFORMANCE_LOG`, as a line
+`SERVER<TAB>METHOD`, before that. Standard output has a JSON line for every call.
 
 Exit codes: 0 every call was made, 1 a server could not be reached, 2 the configuration is wrong.
 """
@@ -61,9 +61,8 @@ class Client:
     def __init__(self):
         self.revision = os.environ.get("MCP_CONFORMANCE_PROTOCOL_VERSION", LEGACY)
         if self.revision not in self.revisions:
-            raise Misconfigured(
-                f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {' and '.join(self.revisions)} is"
-            )
+            spoken = " and ".join(self.revisions)
+            raise Misconfigured(f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {spoken} is")
         self._log = os.environ.get("QUESTION_CONFORMANCE_LOG")
         self._delay_seconds = _number("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", 0) / 1000
         self._patience_seconds = _number("QUESTION_CONFORMANCE_PATIENCE_SECONDS", 15)
@@ -195,7 +194,7 @@ def as_json(model) -> Any:
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:
-    """Content for an object schema: the defaults that it states, and something valid for the rest of what it requires."""
+    """Content for an object schema: its defaults, and something valid for the rest of what it requires."""
     required = schema.get("required", [])
     return {
         name: _value(member)

@@ -1,26 +1,9 @@
 // A server on the official TypeScript SDK 2.x that asks its client many questions within one call or in rounds.
 
-import { randomUUID } from 'node:crypto';
-import { toNodeHandler } from '@modelcontextprotocol/node';
-import {
-    McpServer,
-    WebStandardStreamableHTTPServerTransport,
-    createMcpHandler,
-    inputRequired,
-    isLegacyRequest,
-} from '@modelcontextprotocol/server';
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { McpServer, inputRequired } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import {
-    flood,
-    floodInput,
-    form,
-    json,
-    roundsInput,
-    samplingParams,
-    serveHttp,
-    transportArgument,
-} from '../flooding.mjs';
+import { flood, floodInput, form, json, roundsInput, samplingParams } from '../flooding.mjs';
+import { serve } from './serve.mjs';
 
 // Over all calls and sessions of this process.
 const counters = { roundsSent: 0, answersSeen: 0 };
@@ -73,7 +56,10 @@ function floodServer() {
     );
     server.registerTool(
         'rounds_elicitation',
-        { description: 'Asks the user for `width` lines of text in each of `rounds` rounds.', inputSchema: z.object(roundsInput) },
+        {
+            description: 'Asks the user for `width` lines of text in each of `rounds` rounds.',
+            inputSchema: z.object(roundsInput),
+        },
         (input, context) => nextRound(input, elicitationRequest, context),
     );
     server.registerTool(
@@ -84,32 +70,4 @@ function floodServer() {
     return server;
 }
 
-// The SDK's handler serves 2025-era requests without sessions, where a server cannot ask: those get sessions of ours.
-const modern = createMcpHandler(floodServer, { legacy: 'reject' });
-const sessions = new Map();
-
-async function handle(request, options) {
-    if (!(await isLegacyRequest(request))) {
-        return modern.fetch(request, options);
-    }
-    const id = request.headers.get('mcp-session-id');
-    let transport = sessions.get(id);
-    if (!transport) {
-        if (id !== null) {
-            return new Response(null, { status: 404 });
-        }
-        transport = new WebStandardStreamableHTTPServerTransport({
-            sessionIdGenerator: randomUUID,
-            onsessioninitialized: (started) => sessions.set(started, transport),
-            onsessionclosed: (ended) => sessions.delete(ended),
-        });
-        await floodServer().connect(transport);
-    }
-    return transport.handleRequest(request, options);
-}
-
-if (transportArgument() === 'stdio') {
-    serveStdio(floodServer);
-} else {
-    serveHttp(toNodeHandler({ fetch: handle }));
-}
+serve(floodServer);
