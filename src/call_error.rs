@@ -20,11 +20,12 @@ pub enum CallError {
     Service(ServiceError),
 }
 
-/// A refusal, with the round it refused.
+/// A refusal, with the round it refused, or the task.
 #[derive(Debug)]
 pub struct Refused {
     refusal: Refusal,
     round: Option<Box<InputRequiredResult>>,
+    task: Option<String>,
 }
 
 impl Refused {
@@ -32,6 +33,7 @@ impl Refused {
         Self {
             refusal,
             round: None,
+            task: None,
         }
     }
 
@@ -39,6 +41,7 @@ impl Refused {
         Self {
             refusal,
             round: Some(Box::new(round)),
+            task: None,
         }
     }
 
@@ -48,10 +51,30 @@ impl Refused {
         &self.refusal
     }
 
+    /// The id of the task whose question was refused, or expired. It goes on at the server, and
+    /// can be followed again or cancelled.
+    #[must_use]
+    pub fn task_id(&self) -> Option<&str> {
+        self.task.as_deref()
+    }
+
     /// The round that was refused. It can be answered later, or the call made anew.
     #[must_use]
     pub fn into_round(self) -> Option<InputRequiredResult> {
         self.round.map(|round| *round)
+    }
+}
+
+impl CallError {
+    /// Says which task it was, in a refusal.
+    pub(crate) fn in_task(self, id: String) -> Self {
+        match self {
+            Self::Refused(refused) => Self::Refused(Refused {
+                task: Some(id),
+                ..refused
+            }),
+            other => other,
+        }
     }
 }
 

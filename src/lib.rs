@@ -12,12 +12,14 @@
 //! | [`clock`] | the only `now` | |
 //! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
 //! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
+//! | [`Shield`] | refuses floods as a transport reads them | charge |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
 //!
 //! # Features
 //!
 //! `file` adds settings from TOML files and environment variables. `command` (default) adds the
-//! command `mcp-question-throttle`. An embedder needs neither.
+//! command `mcp-question-throttle`, and the module `relay` behind it, which holds the frames of a
+//! server to the limits without rmcp. An embedder needs neither.
 
 mod call_error;
 pub mod clock;
@@ -25,10 +27,13 @@ pub mod limits;
 mod pool;
 pub mod question;
 pub mod refusal;
+#[cfg(feature = "command")]
+pub mod relay;
 pub mod service;
 mod session;
 #[cfg(feature = "file")]
 pub mod settings;
+mod shield;
 mod sync;
 pub mod throttle;
 mod verdict;
@@ -40,5 +45,6 @@ pub use crate::{
     pool::Pool,
     service::Throttled,
     session::{ClientSession, ThrottledSubscription},
+    shield::Shield,
     verdict::{Door, Verdict},
 };

@@ -52,14 +52,17 @@ impl RetryAfter {
     /// Rounds `wait` up to whole seconds, at least 1 and at most the length of a window.
     #[must_use]
     pub fn from_wait(wait: Duration) -> Self {
-        let wait = wait.min(WINDOW);
-        let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
-        Self(
-            u8::try_from(seconds)
-                .ok()
-                .and_then(NonZeroU8::new)
-                .unwrap_or(NonZeroU8::MIN),
-        )
+        Self::from_nanos(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The same for a wait in nanoseconds.
+    #[inline]
+    pub(crate) fn from_nanos(wait: u64) -> Self {
+        const SECOND: u64 = 1_000_000_000;
+        let longest = WINDOW.as_secs() * SECOND;
+        // The first second begins after nothing, and the 60th ends at `longest`.
+        let begun = wait.min(longest).saturating_sub(1) / SECOND;
+        Self(NonZeroU8::MIN.saturating_add(begun as u8))
     }
 
     /// The wait in seconds.
@@ -135,6 +138,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    #[inline]
     pub(crate) const fn new(cause: Cause, method: Method) -> Self {
         Self {
             cause,
@@ -145,6 +149,7 @@ impl Refusal {
     }
 
     /// Says how many questions this refuses, and how many its limit refused before.
+    #[inline]
     pub(crate) const fn counted(mut self, before: u64, questions: u32) -> Self {
         self.refused_before = before;
         self.questions = questions;

@@ -12,6 +12,7 @@ use rmcp::{
         ClientConfig, ClientResult, ErrorData, ProtocolVersion, ServerNotification, ServerRequest,
     },
     service::{NotificationContext, RequestContext, RoleClient, Service},
+    transport::{IntoTransport, Transport},
 };
 
 use self::cleared::{Cleared, Sorted};
@@ -26,8 +27,10 @@ use crate::{
     limits::{ProtoSettings, ServerName},
     question::{BadMethod, Method, QuestionKind, QuestionMethods},
     refusal::Refusal,
+    shield::{Lookout, Shield},
     throttle::{Admission, Ask, Session, Throttle},
-    verdict::{Door, Reporter, Verdict},
+    verdict::{Door, Reporter, Tally, Verdict},
+    wire,
 };
 
 /// The name of a server that is outside of any pool.
@@ -90,6 +93,7 @@ pub struct Throttled<S> {
     /// Vendor methods of the embedder, beside those of the settings.
     questions: QuestionMethods,
     reporter: Reporter,
+    tally: Tally,
 }
 
 impl<S> Throttled<S> {
@@ -108,6 +112,7 @@ impl<S> Throttled<S> {
             session: Arc::new(session),
             questions: QuestionMethods::new(),
             reporter,
+            tally: Tally::default(),
         }
     }
 
@@ -155,6 +160,39 @@ impl<S> Throttled<S> {
         &self.session
     }
 
+    /// A shield for the transport that this service will be served on: questions that meet a
+    /// full window are refused there as they are read, which is cheaper, and holds no memory for
+    /// a server that never reads its input.
+    ///
+    /// Make it after the `with_...` calls, and serve both together, or have
+    /// [`ClientSession::connect`](crate::ClientSession::connect) do both.
+    ///
+    /// ```
+    /// # use mcp_question_throttle::{ClientSession, Throttled, limits::ProtoSettings};
+    /// # use rmcp::{ClientHandler, ServiceExt};
+    /// # async fn connect(handler: impl ClientHandler, transport: tokio::io::DuplexStream)
+    /// # -> Result<(), Box<dyn std::error::Error>> {
+    /// let throttled = Throttled::new(handler, ProtoSettings::default());
+    /// let transport = throttled.shield(transport);
+    /// let session = ClientSession::new(throttled.serve(transport).await?);
+    /// # drop(session); Ok(()) }
+    /// ```
+    pub fn shield<T, E, A>(
+        &self,
+        transport: T,
+    ) -> Shield<impl Transport<RoleClient, Error = E> + use<S, T, E, A> + 'static>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let lookout = Lookout::new(
+            Arc::clone(&self.session),
+            self.questions.clone(),
+            self.reporter.clone(),
+        );
+        Shield::new(transport.into_transport(), lookout)
+    }
+
     /// Takes `request` for a question, if it is one.
     ///
     /// # Errors
@@ -198,18 +236,49 @@ impl<S> Throttled<S> {
         self.admit_all(&Ask::one(question.kind, &question.method), door)
     }
 
+    /// Charges the URLs that an error `-32042` of the server asks a person to open, as one round:
+    /// as many as it lists, and at least one. Another error asks nothing.
+    ///
+    /// An embedder that calls on a `Peer` of rmcp's, instead of through
+    /// [`ClientSession`](crate::ClientSession), calls this with every error before it shows
+    /// anything of it.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`]; nothing is charged then (D4).
+    pub fn charge_error(&self, error: &ErrorData) -> Result<(), Refusal> {
+        let Some(count) = wire::count_url_elicitations(error) else {
+            return Ok(());
+        };
+        let method = Method::from(QuestionKind::Elicitation);
+        let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
+        self.admit_all(&ask, Door::UrlElicitationRequired).map(drop)
+    }
+
     /// Decides on all of `ask`, and tells.
     pub(crate) fn admit_all(&self, ask: &Ask<'_>, door: Door) -> Result<Admission, Refusal> {
-        let verdict = self.session.admit(clock::now(), ask);
-        self.report(door, ask, verdict.as_ref().err());
-        verdict
+        match self.session.admit(clock::now(), ask) {
+            Ok(admission) => {
+                self.tell_admitted(door, ask);
+                Ok(admission)
+            }
+            Err(refusal) => Err(self.tell_refused(door, ask, refusal)),
+        }
     }
 
-    pub(crate) fn report(&self, door: Door, ask: &Ask<'_>, refusal: Option<&Refusal>) {
-        self.reporter.report(&self.session, door, ask, refusal);
+    pub(crate) fn tell_admitted(&self, door: Door, ask: &Ask<'_>) {
+        self.reporter.report(&self.session, door, ask, None);
     }
 
-    fn sort<M: crate::wire::Message>(&self, message: M) -> Sorted<M> {
+    /// Counts a refusal if no window has, tells of it, and gives it back.
+    pub(crate) fn tell_refused(&self, door: Door, ask: &Ask<'_>, refusal: Refusal) -> Refusal {
+        let refusal = self.tally.count(clock::now(), refusal);
+        self.reporter
+            .report(&self.session, door, ask, Some(&refusal));
+        refusal
+    }
+
+    fn sort<M: wire::Message>(&self, message: M) -> Sorted<M> {
         let settings = self.session.settings();
         cleared::sort(message, &[&settings.questions, &self.questions])
     }

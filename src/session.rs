@@ -2,6 +2,7 @@
 //! and the URL elicitations of an error.
 
 mod call;
+mod plain;
 mod subscription;
 
 use std::time::Duration;
@@ -9,26 +10,27 @@ use std::time::Duration;
 use rmcp::{
     RoleClient,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, CancelTaskParams,
-        CompleteRequestParams, CompleteResult, ErrorData, GetPromptRequestParams,
-        GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult, ListPromptsResult,
-        ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
-        Prompt, ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource,
-        ResourceTemplate, SubscriptionFilter, TaskPayload, Tool, UpdateTaskParams,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, GetPromptRequestParams,
+        GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, SubscriptionFilter,
+        TaskPayload, UpdateTaskParams,
     },
-    service::{Peer, RunningService, Service, ServiceError},
+    service::{
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
+        Service, ServiceError,
+    },
+    transport::IntoTransport,
 };
 
 use self::call::Call;
 pub use self::subscription::ThrottledSubscription;
 use crate::{
     call_error::{CallError, Refused},
-    question::{Method, QuestionKind},
+    question::Method,
     refusal::{Cause, Refusal},
     service::{Answered, Throttled},
     throttle::Ask,
     verdict::Door,
-    wire,
 };
 
 /// How often a task is polled if its server does not say.
@@ -55,6 +57,42 @@ pub struct ClientSession<S: Service<RoleClient>> {
 }
 
 impl<S: Service<RoleClient>> ClientSession<S> {
+    /// Connects by `initialize`, as rmcp's `serve` does, through a
+    /// [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve`.
+    pub async fn connect<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        Self::connect_with_lifecycle(throttled, transport, ClientLifecycleMode::Initialize).await
+    }
+
+    /// Connects by another lifecycle, as that of 2026-07-28, through a [`Shield`](crate::Shield).
+    ///
+    /// # Errors
+    ///
+    /// As rmcp's `serve_with_lifecycle`.
+    pub async fn connect_with_lifecycle<T, E, A>(
+        throttled: Throttled<S>,
+        transport: T,
+        lifecycle: ClientLifecycleMode,
+    ) -> Result<Self, ClientInitializeError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let transport = throttled.shield(transport);
+        let running = throttled.serve_with_lifecycle(transport, lifecycle).await?;
+        Ok(Self::new(running))
+    }
+
     /// Takes over a running service.
     #[must_use]
     pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {
@@ -92,12 +130,14 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// # Errors
     ///
     /// [`CallError::Refused`] if what the server asks does not fit, or if it asks for more rounds
-    /// than `proto.askRounds`; [`CallError::Service`] for all else.
+    /// than `proto.askRounds`; it names the task if there is one. [`CallError::Service`] for all
+    /// else.
     ///
     /// # Cancel safety
     ///
     /// Dropping the future cancels the request in flight and ends its handlers. Questions that
-    /// were admitted stay charged (D3). A task goes on at the server.
+    /// were admitted stay charged (D3). A task goes on at the server; to keep hold of its id, use
+    /// [`call_tool_once`](Self::call_tool_once) and [`follow_task`](Self::follow_task).
     pub async fn call_tool(
         &self,
         params: CallToolRequestParams,
@@ -169,15 +209,17 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// stays the caller's. [`CallError::Service`] for all else.
     pub async fn get_task(&self, params: GetTaskParams) -> Result<GetTaskResult, CallError> {
         let result = self.guard(self.peer().get_task(params).await)?;
-        self.service()
-            .charge_task(&result.task)
-            .map_err(Refused::new)?;
+        if let Err(refusal) = self.service().charge_task(&result.task) {
+            let refused = CallError::from(Refused::new(refusal));
+            return Err(refused.in_task(result.task.task.task_id));
+        }
         self.forget_if_ended(&result);
         Ok(result)
     }
 
     /// Follows a task to its end: polls it as often as the server suggests, and has what it asks
-    /// answered. No question is shown twice.
+    /// answered. No question is shown twice, however many follow the task. One whose answer could
+    /// not be sent is shown again to whoever follows the task next, and charged again.
     ///
     /// # Errors
     ///
@@ -193,9 +235,15 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         task_id: impl Into<String>,
     ) -> Result<GetTaskResult, CallError> {
         let task_id = task_id.into();
+        self.drive_task(&task_id)
+            .await
+            .map_err(|error| error.in_task(task_id))
+    }
+
+    async fn drive_task(&self, task_id: &str) -> Result<GetTaskResult, CallError> {
         let mut answered = Answered::default();
         loop {
-            let params = GetTaskParams::new(task_id.clone());
+            let params = GetTaskParams::new(task_id);
             let result = self.guard(self.peer().get_task(params).await)?;
             if result.task.status().is_terminal() {
                 self.service()
@@ -210,14 +258,15 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 .poll_interval_ms
                 .map_or(POLL_INTERVAL, Duration::from_millis)
                 .max(MIN_POLL_INTERVAL);
-            let answers = self
+            let (answers, taken) = self
                 .service()
                 .answer_task(result.task, &mut answered, self.peer())
                 .await?;
             if !answers.is_empty() {
-                self.update_task(UpdateTaskParams::new(task_id.clone(), answers))
+                self.update_task(UpdateTaskParams::new(task_id, answers))
                     .await?;
             }
+            taken.answered();
             tokio::time::sleep(pause).await;
         }
     }
@@ -257,8 +306,9 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             if round == max {
                 let refusal =
                     Refusal::new(Cause::RoundsExceeded { max }, Method::protocol(C::METHOD));
-                self.service()
-                    .report(Door::Round, &Ask::new(), Some(&refusal));
+                let refusal = self
+                    .service()
+                    .tell_refused(Door::Round, &Ask::new(), refusal);
                 return Err(Refused::round(refusal, input).into());
             }
             let answer = self.service().answer_round(input, self.peer()).await?;
@@ -276,69 +326,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// Looks at a call's outcome for the URL elicitations of an error `-32042`: they are admitted
     /// as one round and the error handed on untouched, or the refusal takes its place.
     fn guard<T>(&self, outcome: Result<T, ServiceError>) -> Result<T, CallError> {
-        if let Err(ServiceError::McpError(error)) = &outcome
-            && let Some(count) = wire::count_url_elicitations(error)
-        {
-            let method = Method::from(QuestionKind::Elicitation);
-            let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
-            drop(
-                self.service()
-                    .admit_all(&ask, Door::UrlElicitationRequired)
-                    .map_err(Refused::new)?,
-            );
+        if let Err(ServiceError::McpError(error)) = &outcome {
+            self.service().charge_error(error).map_err(Refused::new)?;
         }
         outcome.map_err(CallError::Service)
     }
-}
-
-/// Calls that ask nothing by themselves, but whose errors can.
-macro_rules! guarded_calls {
-    ($($(#[$doc:meta])* $name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
-        impl<S: Service<RoleClient>> ClientSession<S> {
-            $(
-                $(#[$doc])*
-                ///
-                /// # Errors
-                ///
-                /// [`CallError::Refused`] if an error `-32042` asks for more than fits;
-                /// [`CallError::Service`] for all else.
-                pub async fn $name(&self, $($argument: $type),*) -> Result<$result, CallError> {
-                    self.guard(self.peer().$name($($argument),*).await)
-                }
-            )*
-        }
-    };
-}
-
-guarded_calls! {
-    /// One `tools/call`, without driving rounds; see [`Throttled::answer_round`].
-    call_tool_once(params: CallToolRequestParams) -> CallToolResponse;
-    /// One `prompts/get`, without driving rounds; see [`Throttled::answer_round`].
-    get_prompt_once(params: GetPromptRequestParams) -> GetPromptResponse;
-    /// One `resources/read`, without driving rounds; see [`Throttled::answer_round`].
-    read_resource_once(params: ReadResourceRequestParams) -> ReadResourceResponse;
-    /// `tasks/update`: answers what a task asks.
-    update_task(params: UpdateTaskParams) -> ();
-    /// `tasks/cancel`.
-    cancel_task(params: CancelTaskParams) -> ();
-    /// `completion/complete`.
-    complete(params: CompleteRequestParams) -> CompleteResult;
-    /// One page of `tools/list`.
-    list_tools(params: Option<PaginatedRequestParams>) -> ListToolsResult;
-    /// All pages of `tools/list`.
-    list_all_tools() -> Vec<Tool>;
-    /// One page of `prompts/list`.
-    list_prompts(params: Option<PaginatedRequestParams>) -> ListPromptsResult;
-    /// All pages of `prompts/list`.
-    list_all_prompts() -> Vec<Prompt>;
-    /// One page of `resources/list`.
-    list_resources(params: Option<PaginatedRequestParams>) -> ListResourcesResult;
-    /// All pages of `resources/list`.
-    list_all_resources() -> Vec<Resource>;
-    /// One page of `resources/templates/list`.
-    list_resource_templates(params: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
-    /// All pages of `resources/templates/list`.
-    list_all_resource_templates() -> Vec<ResourceTemplate>;
 }
 
 /// The pause before a round that brought only state is sent again: 50 ms, doubling to 250 ms, so

@@ -3,21 +3,16 @@
 //! It reads no clock and awaits nothing: time is an argument. It never refunds (D3), and it never
 //! decides by anything a server says about itself (D2).
 
-mod gate;
 mod row;
 mod seen;
 mod snapshot;
+mod windows;
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, OnceLock},
-    time::Instant,
-};
+use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
 use self::{
-    gate::Gates,
-    row::{Denied, Obstacle, Row, Window},
+    row::{Obstacle, Row, Window, obstacle},
+    windows::Windows,
 };
 pub use self::{
     seen::{Entry, TaskInput, TaskUse},
@@ -27,7 +22,7 @@ use crate::{
     limits::{ProtoSettings, ServerName, Settings},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal, RetryAfter},
-    sync::{AtomicU64, Mutex, MutexGuard, Ordering, RwLock},
+    sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, RwLock},
     window::{Epoch, Moment},
 };
 
@@ -69,7 +64,8 @@ pub struct Throttle {
     table: Mutex<Table>,
     capacity: usize,
     next_session: AtomicU64,
-    /// No row can be reclaimed before this moment, unless a session ends first.
+    /// No row can be reclaimed before this moment; `u64::MAX` while none has lost its sessions,
+    /// 0 if that has to be found out.
     reclaim_from: AtomicU64,
     saturated: AtomicU64,
 }
@@ -137,6 +133,12 @@ impl Throttle {
             server,
             seat: OnceLock::new(),
         }
+    }
+
+    /// `now` as this throttle counts time.
+    #[must_use]
+    pub fn moment(&self, now: Instant) -> Moment {
+        self.epoch.moment(now)
     }
 
     /// The settings in force for `server`.
@@ -224,10 +226,10 @@ impl Throttle {
         if at.to_nanos() < self.reclaim_from.load(Ordering::Relaxed) {
             return;
         }
-        // A session that ends while we look sets this to zero, and the minimum keeps that.
+        // A session that ends while we look lowers this, and the minimum keeps that.
         self.reclaim_from.store(u64::MAX, Ordering::Relaxed);
         let mut earliest = u64::MAX;
-        table.rows.retain(|_, row| match row.reclaimable_from(at) {
+        table.rows.retain(|_, row| match row.reclaimable_from() {
             Some(from) if from <= at => false,
             Some(from) => {
                 earliest = earliest.min(from.to_nanos());
@@ -267,12 +269,14 @@ impl<'a> Ask<'a> {
     }
 
     /// One question.
+    #[inline]
     #[must_use]
     pub const fn one(kind: QuestionKind, method: &'a Method) -> Self {
         Self::new().and(kind, method, 1)
     }
 
     /// Adds `count` questions of a kind. Of several methods, the first one added is named.
+    #[inline]
     #[must_use]
     pub const fn and(mut self, kind: QuestionKind, method: &'a Method, count: u32) -> Self {
         let kind = kind as usize;
@@ -298,6 +302,7 @@ impl<'a> Ask<'a> {
     }
 
     /// The kind, if it is a single question.
+    #[inline]
     const fn single(&self) -> Option<QuestionKind> {
         match self.counts {
             [1, 0] => Some(QuestionKind::Sampling),
@@ -354,7 +359,7 @@ pub struct Session {
 /// A session's place in its server's row.
 struct Seat {
     row: Arc<Row>,
-    gates: Arc<Gates>,
+    windows: Arc<Windows>,
     key: usize,
 }
 
@@ -389,16 +394,37 @@ impl Session {
     ///
     /// The [`Refusal`], naming the limit in the way whose window ends last.
     pub fn admit(&self, now: Instant, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let at = self.throttle.epoch.moment(now);
-        let seat = self.seat(at, ask)?;
+        self.admit_at(self.throttle.moment(now), ask)
+    }
+
+    /// As [`admit`](Self::admit), for callers that have the throttle's
+    /// [`moment`](Throttle::moment) already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`admit`](Self::admit).
+    pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         // A single question cannot ask for more than the limit, so a full window settles it
         // without the lock. That keeps a flood from slowing the sessions it shares the row with.
         if let Some(kind) = ask.single()
-            && let Some(refusal) = seat.refuse_if_full(at, kind, ask)
+            && let Some(seat) = self.seat.get()
         {
-            return Err(refusal);
+            return match seat.full(at, kind) {
+                Some(obstacle) => Err(seat.refuse(at, obstacle, ask, 1)),
+                None => seat.admit_one(at, kind, ask),
+            };
         }
-        seat.admit(at, ask)
+        self.admit_all(at, ask)
+    }
+
+    /// Admits a round, or a session's first question.
+    #[inline(never)]
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        if ask.total() == 0 {
+            // Not a question, so it makes no row.
+            return Ok(Admission { questions: 0 });
+        }
+        self.seat(at, ask)?.admit_all(at, ask)
     }
 
     /// Refuses a question if a window has no room for it, and counts the refusal; charges
@@ -412,9 +438,10 @@ impl Session {
         kind: QuestionKind,
         method: &Method,
     ) -> Option<Refusal> {
-        let at = self.throttle.epoch.moment(now);
+        let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
-        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
+        let obstacle = seat.full(at, kind)?;
+        Some(seat.refuse(at, obstacle, &Ask::one(kind, method), 1))
     }
 
     /// Looks at a task's entries: charges for those that were not seen before, all or none, and
@@ -430,7 +457,14 @@ impl Session {
         entries: &'e [Entry],
         task_use: TaskUse,
     ) -> Result<TaskInput<'e>, Refusal> {
-        let at = self.throttle.epoch.moment(now);
+        let at = self.throttle.moment(now);
+        if entries.is_empty() {
+            return Ok(TaskInput {
+                charged: Ask::new(),
+                admission: Admission { questions: 0 },
+                entries: Vec::new(),
+            });
+        }
         let seat = self.seat(at, &Entry::ask(entries))?;
         // Held over the decision, so that two polls of one task cannot both find an entry new.
         let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
@@ -438,7 +472,7 @@ impl Session {
         let ask = Entry::ask(sorted.fresh.iter().copied());
         if ask.total() > 0 {
             // The admission of what is taken is made below, of what is charged here or was before.
-            drop(seat.admit(at, &ask)?);
+            drop(seat.admit_all(at, &ask)?);
         }
         let taken = task_use == TaskUse::Take;
         seen.remember(task, &sorted, taken);
@@ -454,6 +488,16 @@ impl Session {
             },
             entries,
         })
+    }
+
+    /// Forgets entries of a task that were taken and never answered: whoever shows them again
+    /// pays for them again.
+    pub fn forget_entries(&self, task: &str, entries: &[Entry]) {
+        if let Some(seat) = self.seat.get()
+            && let Ok(mut seen) = seat.row.seen.lock()
+        {
+            seen.forget_entries(task, entries);
+        }
     }
 
     /// Forgets a task that has ended.
@@ -488,22 +532,26 @@ impl Session {
                 let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
                 Refusal::new(cause, ask.method(None)).counted(before, ask.total())
             })?;
-        let gates = Arc::new(Gates::new(self.number));
-        let key = row
-            .book
-            .lock()
-            .map_err(|_| Refusal::internal())?
-            .add_session(Arc::clone(&gates));
-        Ok(self.seat.get_or_init(|| Seat { row, gates, key }))
+        let windows = Arc::new(Windows::default());
+        let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
+        if !book.has_sessions() {
+            // It may have been the row to be reclaimed next.
+            throttle.reclaim_from.store(0, Ordering::Relaxed);
+        }
+        let key = book.add_session(self.number, Arc::clone(&windows));
+        drop(book);
+        Ok(self.seat.get_or_init(|| Seat { row, windows, key }))
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
-        if let Some(seat) = self.seat.get() {
-            seat.row.end_session(seat.key);
-            // The row may have become reclaimable.
-            self.throttle.reclaim_from.store(0, Ordering::Relaxed);
+        if let Some(seat) = self.seat.get()
+            && let Some(from) = seat.row.end_session(seat.key)
+        {
+            self.throttle
+                .reclaim_from
+                .fetch_min(from.to_nanos(), Ordering::Relaxed);
         }
     }
 }
@@ -518,40 +566,87 @@ impl fmt::Debug for Session {
 }
 
 impl Seat {
-    fn admit(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let mut book = self.row.book.lock().map_err(|_| Refusal::internal())?;
-        match book.admit(at, ask, self.key, &self.row) {
-            Ok(()) => Ok(Admission {
+    #[inline(never)] // The refusals before it need none of its registers.
+    fn admit_one(
+        &self,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_one(at, kind, &self.row, &self.windows) {
+            return Ok(Admission { questions: 1 });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        let Ok(mut book) = self.row.book.lock() else {
+            return Err(Refusal::internal());
+        };
+        if book.admit_all(at, ask, &self.row, &self.windows) {
+            return Ok(Admission {
                 questions: ask.total(),
-            }),
-            Err(Denied::By(obstacle)) => Err(self.refuse(at, obstacle, ask)),
-            Err(Denied::NoSuchSession) => Err(Refusal::internal()),
+            });
+        }
+        Err(self.refuse_under_lock(at, ask))
+    }
+
+    /// The refusal where a window lacks room, while the book is held.
+    #[cold]
+    fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
+        match obstacle(at, ask, &self.row, &self.windows) {
+            Some(obstacle) => self.refuse(at, obstacle, ask, ask.total()),
+            // A state that cannot be (D13).
+            None => Refusal::internal(),
         }
     }
 
-    /// The refusal of a single question, if a window is full.
-    fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
-        let server = self.row.gates.of(kind).full_until(at);
-        let session = self.gates.of(kind).full_until(at);
-        let obstacle = Obstacle::latest(kind, server, session)?;
-        Some(self.refuse(at, obstacle, ask))
+    /// The window that is full, if one is. Takes no lock.
+    #[inline]
+    fn full(&self, at: Moment, kind: QuestionKind) -> Option<Obstacle> {
+        let server = self.row.windows.shut(kind);
+        let session = self.windows.shut(kind);
+        // The one that ends last, on a tie the server's.
+        let (scope, shut) = if session > server {
+            (Window::Session, session)
+        } else {
+            (Window::Server, server)
+        };
+        let ends = shut.until(at)?;
+        let max = self.row.bounds.of(kind, scope);
+        // A change of settings opens the windows before it sets the limits. If that happened
+        // between the two looks, the number may belong to another verdict: the lock decides.
+        (self.windows(scope).shut(kind) == shut).then_some(Obstacle {
+            kind,
+            scope,
+            max,
+            ends: Some(ends),
+        })
     }
 
-    /// Counts a refusal at the window that is in the way.
-    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>) -> Refusal {
-        let gate = match obstacle.scope {
-            Window::Server => self.row.gates.of(obstacle.kind),
-            Window::Session => self.gates.of(obstacle.kind),
-        };
-        let before = gate.count_refused(ask.total());
-        let limit = obstacle.limit();
+    /// Counts refused questions at the window that is in the way.
+    #[inline]
+    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>, questions: u32) -> Refusal {
+        let before = self
+            .windows(obstacle.scope)
+            .count_refused(obstacle.kind, questions);
         let cause = Cause::LimitExceeded {
-            limit,
-            max: self.row.bounds.of(obstacle.kind, obstacle.scope),
+            limit: obstacle.limit(),
+            max: obstacle.max,
             retry_after: obstacle
                 .ends
-                .map(|ends| RetryAfter::from_wait(at.until(ends))),
+                .map(|ends| RetryAfter::from_nanos(ends.to_nanos().saturating_sub(at.to_nanos()))),
         };
-        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, ask.total())
+        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, questions)
+    }
+
+    fn windows(&self, scope: Window) -> &Windows {
+        match scope {
+            Window::Server => &self.row.windows,
+            Window::Session => &self.windows,
+        }
     }
 }

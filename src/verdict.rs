@@ -3,7 +3,8 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{Arc, Mutex},
+    time::Instant,
 };
 
 use crate::{
@@ -11,6 +12,7 @@ use crate::{
     question::QuestionKind,
     refusal::{Cause, Refusal},
     throttle::{Ask, Session},
+    window::WINDOW,
 };
 
 /// How a question arrived.
@@ -97,15 +99,56 @@ impl Reporter {
             elicitation: ask.count(QuestionKind::Elicitation),
             refusal,
         };
-        // A sink that panics changes no verdict (D13).
-        let told = catch_unwind(AssertUnwindSafe(|| {
-            log(&verdict);
-            if let Some(observer) = &self.observer {
-                observer(&verdict);
+        // A sink that panics changes no verdict (D13). The panic hook has shown the panic; there
+        // is nothing to add, and nobody to tell.
+        let _logged = catch_unwind(|| log(&verdict));
+        if let Some(observer) = &self.observer {
+            let _observed = catch_unwind(AssertUnwindSafe(|| observer(&verdict)));
+        }
+    }
+}
+
+/// Counts the refusals that no window of the throttle counts, so that they cannot flood a log
+/// either: expired questions, calls with too many rounds, failures of our own.
+#[derive(Debug, Default)]
+pub(crate) struct Tally(Mutex<[Count; 3]>);
+
+/// Refusals of one cause in the window that began with the first of them.
+#[derive(Debug, Default)]
+struct Count {
+    opened: Option<Instant>,
+    refused: u64,
+}
+
+impl Tally {
+    /// Counts `refusal` at `now`, and says in it how many came before it. One that a window of the
+    /// throttle has counted is left as it is.
+    pub(crate) fn count(&self, now: Instant, refusal: Refusal) -> Refusal {
+        let index = match refusal.cause() {
+            Cause::RoundsExceeded { .. } => 0,
+            Cause::QuestionExpired { .. } => 1,
+            Cause::Internal => 2,
+            Cause::LimitExceeded { .. } | Cause::LimiterSaturated { .. } => return refusal,
+        };
+        // Numbers alone are guarded, so they are sound even after a panic.
+        let mut counts = match self.0.lock() {
+            Ok(counts) => counts,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let count = &mut counts[index];
+        match count.opened {
+            Some(opened) if now.saturating_duration_since(opened) < WINDOW => {}
+            _ => {
+                *count = Count {
+                    opened: Some(now),
+                    refused: 0,
+                }
             }
-        }));
-        // The panic hook has shown the panic; there is nothing to add and nobody to tell.
-        drop(told);
+        }
+        let questions = refusal.questions();
+        let before = count.refused;
+        count.refused += u64::from(questions);
+        refusal.counted(before, questions)
     }
 }
 
@@ -173,6 +216,22 @@ fn is_landmark(refusal: &Refusal) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_window_counts_is_counted_for_a_minute() {
+        let tally = Tally::default();
+        let epoch = crate::clock::now();
+        let refused = |seconds, cause| {
+            let refusal = Refusal::new(cause, QuestionKind::Sampling.into());
+            let at = epoch + std::time::Duration::from_secs(seconds);
+            tally.count(at, refusal).refused_in_window()
+        };
+        let rounds = Cause::RoundsExceeded { max: 8 };
+        assert_eq!(refused(0, rounds), 1);
+        assert_eq!(refused(59, rounds), 2);
+        assert_eq!(refused(59, Cause::Internal), 1, "each cause by itself");
+        assert_eq!(refused(60, rounds), 1);
+    }
 
     #[test]
     fn warnings_thin_out_by_powers_of_ten() {

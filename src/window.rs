@@ -91,8 +91,8 @@ pub struct Full {
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
-    opened: Moment,
-    /// Zero only before the first admission: a window opens by being charged.
+    /// The beginning of time before the first admission, so that no window is open then.
+    ends: Moment,
     used: u32,
 }
 
@@ -103,24 +103,49 @@ impl FixedWindow {
     ///
     /// [`Full`] if they don't, with the window's end.
     pub const fn room(&self, now: Moment, limit: u32, asked: u32) -> Result<(), Full> {
-        if asked > limit {
-            return Err(Full { ends: None });
-        }
-        // `asked <= limit` holds here, so an ended window has room and an open one has an end.
-        match self.ends(now) {
-            Some(ends) if limit - asked < self.used => Err(Full { ends: Some(ends) }),
-            _ => Ok(()),
+        if self.charged(now, asked).used <= limit {
+            Ok(())
+        } else if asked > limit {
+            Err(Full { ends: None })
+        } else {
+            // `asked <= limit` holds here, so an ended window has room and an open one has an end.
+            Err(Full {
+                ends: self.ends(now),
+            })
         }
     }
 
     /// Counts `asked` at `now`, opening a new window if the last one has ended. The caller has
     /// asked [`room`](Self::room) at the same moment.
     pub const fn charge(&mut self, now: Moment, asked: u32) {
-        if self.is_open(now) {
-            self.used = self.used.saturating_add(asked);
+        if asked > 0 {
+            *self = self.charged(now, asked);
+        }
+    }
+
+    /// The window after counting `asked` at `now`; `None` if they don't fit under `limit`.
+    #[inline]
+    pub(crate) const fn charged_within(&self, now: Moment, limit: u32, asked: u32) -> Option<Self> {
+        let charged = self.charged(now, asked);
+        if charged.used <= limit {
+            Some(charged)
         } else {
-            self.opened = now;
-            self.used = asked;
+            None
+        }
+    }
+
+    #[inline]
+    const fn charged(&self, now: Moment, asked: u32) -> Self {
+        if self.is_open(now) {
+            Self {
+                ends: self.ends,
+                used: self.used.saturating_add(asked),
+            }
+        } else {
+            Self {
+                ends: now.plus(WINDOW),
+                used: asked,
+            }
         }
     }
 
@@ -134,24 +159,34 @@ impl FixedWindow {
     #[must_use]
     pub const fn ends(&self, now: Moment) -> Option<Moment> {
         if self.is_open(now) {
-            Some(self.opened.plus(WINDOW))
+            Some(self.ends)
         } else {
             None
         }
     }
 
-    /// Until when the last window has no room at all under `limit`; [`Moment::START`] if it has.
-    #[must_use]
-    pub const fn full_until(&self, limit: u32) -> Moment {
-        if self.used > 0 && self.used >= limit {
-            self.opened.plus(WINDOW)
-        } else {
-            Moment::START
-        }
+    /// The window that ends, or has ended, at `ends` and admitted `used`.
+    pub(crate) const fn ending(ends: Moment, used: u32) -> Self {
+        Self { ends, used }
+    }
+
+    /// When the last window ends or has ended; [`Moment::START`] before the first.
+    pub(crate) const fn last_ends(&self) -> Moment {
+        self.ends
+    }
+
+    /// How many were admitted in the last window, whether it is open or not.
+    pub(crate) const fn last_used(&self) -> u32 {
+        self.used
+    }
+
+    /// Whether the last window has no room at all under `limit`, as long as it is open.
+    pub(crate) const fn is_full(&self, limit: u32) -> bool {
+        self.used >= limit
     }
 
     const fn is_open(&self, now: Moment) -> bool {
-        self.used > 0 && now.0 < self.opened.plus(WINDOW).0
+        now.0 < self.ends.0
     }
 }
 

@@ -83,6 +83,8 @@ fn help_reads_well() {
     insta::assert_snapshot!("help", run(&["--help"]).shown());
     insta::assert_snapshot!("help_check", run(&["check", "--help"]).shown());
     insta::assert_snapshot!("help_demo", run(&["demo", "--help"]).shown());
+    #[cfg(unix)]
+    insta::assert_snapshot!("help_wrap", run(&["wrap", "--help"]).shown());
 }
 
 #[test]

@@ -6,8 +6,12 @@ use mcp_question_throttle::{
     Pool, Throttled,
     limits::{Limit, ProtoSettings},
 };
+use rstest::rstest;
 use serde_json::Value;
-use support::{Handler, Server, connect, is_refusal, limits, question};
+use support::{
+    Guard::{self, Wrapper, WrapperAndShield},
+    Handler, Server, is_refusal, limits, question,
+};
 
 async fn flood(server: &mut Server, method: &str, ids: impl Iterator<Item = u64>) -> Vec<Value> {
     let burst: Vec<String> = ids
@@ -21,11 +25,12 @@ fn refusals(replies: &[Value]) -> usize {
     replies.iter().filter(|reply| is_refusal(reply)).count()
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_burst() {
+async fn flood_burst(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(5, 5))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(5, 5))).await;
     let replies = flood(&mut server, "sampling/createMessage", 0..1000).await;
 
     let mut ids: Vec<_> = replies
@@ -38,11 +43,12 @@ async fn flood_burst() {
     assert_eq!(log.questions().len(), 5);
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_blocked_handler() {
+async fn flood_blocked_handler(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, mut entered) = Handler::blocked();
     let (log, gate) = (handler.log.clone(), handler.gate.clone());
-    let (_session, mut server) = connect(Throttled::new(handler, limits(3, 3))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(3, 3))).await;
     let burst: String = (0..50)
         .map(|id| format!("{}\n", question("elicitation/create", id)))
         .collect();
@@ -69,11 +75,14 @@ async fn flood_blocked_handler() {
 }
 
 /// The same with a thousand: issue a flood against a person who never answers.
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn a_thousand_are_refused_while_the_admitted_ones_wait() {
+async fn a_thousand_are_refused_while_the_admitted_ones_wait(
+    #[values(Wrapper, WrapperAndShield)] guard: Guard,
+) {
     let (handler, _entered) = Handler::blocked();
     let log = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(7, 7))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(7, 7))).await;
     let burst: String = (0..1000)
         .map(|id| format!("{}\n", question("sampling/createMessage", id)))
         .collect();
@@ -82,24 +91,26 @@ async fn a_thousand_are_refused_while_the_admitted_ones_wait() {
     assert_eq!(log.questions().len(), 7);
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_identical() {
+async fn flood_identical(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(9, 4))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(9, 4))).await;
     let replies = flood(&mut server, "elicitation/create", 0..100).await;
     assert_eq!(refusals(&replies), 96);
     assert_eq!(log.questions().len(), 4, "no hidden deduplication");
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_neighbour() {
+async fn flood_neighbour(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let pool = Pool::new(limits(5, 5));
     let (a, _a_events) = Handler::open();
     let (b, _b_events) = Handler::open();
     let (a_log, b_log) = (a.log.clone(), b.log.clone());
-    let (_a, mut a_server) = connect(pool.wrap("a", a).unwrap()).await;
-    let (_b, mut b_server) = connect(pool.wrap("b", b).unwrap()).await;
+    let (_a, mut a_server) = guard.connect(pool.wrap("a", a).unwrap()).await;
+    let (_b, mut b_server) = guard.connect(pool.wrap("b", b).unwrap()).await;
     let replies = flood(&mut a_server, "sampling/createMessage", 0..100).await;
     assert_eq!(refusals(&replies), 95);
     let replies = flood(&mut b_server, "sampling/createMessage", 0..1).await;
@@ -107,11 +118,12 @@ async fn flood_neighbour() {
     assert_eq!((a_log.questions().len(), b_log.questions().len()), (5, 1));
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_mixed_kinds() {
+async fn flood_mixed_kinds(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(6, 4))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(6, 4))).await;
     let burst: String = (0..20)
         .flat_map(|id| {
             [
@@ -141,8 +153,9 @@ async fn flood_mixed_kinds() {
     }
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_reconnect() {
+async fn flood_reconnect(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let settings = ProtoSettings::default()
         .with_sampling_per_minute(Limit::new(10).unwrap())
         .with_sampling_session_per_minute(Limit::new(5).unwrap());
@@ -150,7 +163,9 @@ async fn flood_reconnect() {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
     for _ in 0..50 {
-        let (session, mut server) = connect(pool.wrap("again", handler.clone()).unwrap()).await;
+        let (session, mut server) = guard
+            .connect(pool.wrap("again", handler.clone()).unwrap())
+            .await;
         flood(&mut server, "sampling/createMessage", 0..5).await;
         session.into_inner().cancel().await.unwrap();
     }
@@ -164,19 +179,21 @@ async fn flood_reconnect() {
     );
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn flood_no_model_cost() {
+async fn flood_no_model_cost(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
     // The handler's log stands for calls of a model provider.
     let provider = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(1, 1))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(1, 1))).await;
     let replies = flood(&mut server, "sampling/createMessage", 0..2).await;
     assert_eq!(refusals(&replies), 1);
     assert_eq!(provider.questions().len(), 1);
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn malformed_lane() {
+async fn malformed_lane(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let bad = [
         r#""method":"elicitation/create""#,
         r#""method":"elicitation/create","params":null"#,
@@ -188,7 +205,7 @@ async fn malformed_lane() {
     for body in bad {
         let (handler, _events) = Handler::open();
         let log = handler.log.clone();
-        let (_session, mut server) = connect(Throttled::new(handler, limits(5, 5))).await;
+        let (_session, mut server) = guard.connect(Throttled::new(handler, limits(5, 5))).await;
         let burst: String = (0..1000)
             .map(|id| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},{body}}}\n"))
             .collect();
@@ -199,21 +216,17 @@ async fn malformed_lane() {
     }
 }
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn name_rewritten() {
+async fn name_rewritten(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     // The scripted server calls itself what it likes; only the configured name counts.
     let pool = Pool::new(limits(3, 3));
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
     for round in 0..5 {
-        let (client, mut server) = support::pipe();
         let throttled = pool.wrap("configured", handler.clone()).unwrap();
         let name = format!("name-{round}");
-        let (running, ()) = tokio::join!(
-            rmcp::ServiceExt::serve(throttled, client),
-            server.handshake_as(&name)
-        );
-        let _running = running.unwrap();
+        let (_session, mut server) = guard.connect_as(throttled, &name).await;
         flood(&mut server, "elicitation/create", 0..2).await;
     }
     assert_eq!(log.questions().len(), 3);

@@ -2,12 +2,18 @@
 
 mod support;
 
+use std::time::Duration;
+
 use mcp_question_throttle::{
     CallError, Throttled,
     limits::{AskRounds, LimitName},
     refusal::Cause,
+    service::GRACE,
 };
-use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams};
+use rmcp::{
+    model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams},
+    service::ServiceError,
+};
 use serde_json::json;
 use support::{Handler, connect_modern, done, limits, round};
 
@@ -215,6 +221,66 @@ async fn round_one_fails() {
     assert_eq!(log.questions().len(), 3);
     session.into_inner().cancel().await.unwrap();
     assert!(server.until_gone().await.is_empty(), "no inputResponses");
+}
+
+/// The other handlers of a round that has failed are told, and get five seconds to end, whatever
+/// they were asked. Roots, which are no question, once held such a call for ever.
+#[tokio::test(start_paused = true)]
+async fn a_failed_round_waits_five_seconds_for_its_other_handlers() {
+    let (mut handler, _events) = Handler::blocked();
+    handler.broken = Some(S);
+    let (log, ended) = (handler.log.clone(), handler.ended.clone());
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let asked_at = mcp_question_throttle::clock::now();
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let entries = [("a", E), ("b", S), ("c", "roots/list")];
+        server.answer(&call, round(&entries, None)).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let error = result.unwrap_err();
+    assert!(error.to_string().contains("broken"), "{error}");
+    assert_eq!(mcp_question_throttle::clock::now() - asked_at, GRACE);
+    assert_eq!(log.all(), [E, S, "roots/list"]);
+    for _ in 0..2 {
+        ended.wait_for("token fired").await;
+        ended.wait_for("dropped").await;
+    }
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty(), "no inputResponses");
+}
+
+/// rmcp fires no token for a round; its prompts once stayed open for as long as `proto.askTTL`
+/// after the connection had gone.
+#[tokio::test(start_paused = true)]
+async fn a_round_ends_with_its_connection() {
+    let (handler, mut entered) = Handler::blocked();
+    let ended = handler.ended.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server
+            .answer(&call, round(&[("a", E), ("b", S)], None))
+            .await;
+        for _ in 0..2 {
+            entered.recv().await.unwrap();
+        }
+        drop(server);
+        mcp_question_throttle::clock::now()
+    };
+    let (result, gone_at) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    assert!(
+        matches!(
+            result,
+            Err(CallError::Service(ServiceError::TransportClosed))
+        ),
+        "{result:?}"
+    );
+    assert!(mcp_question_throttle::clock::now() - gone_at <= Duration::from_secs(1) + GRACE);
+    for _ in 0..2 {
+        ended.wait_for("token fired").await;
+        ended.wait_for("dropped").await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

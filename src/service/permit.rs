@@ -1,17 +1,19 @@
 //! The permit, and the life of an admitted question (D9).
 
-use std::time::Duration;
+use std::{future, pin::pin, time::Duration};
 
 use rmcp::{
     model::{ClientResult, ErrorData, ServerRequest},
-    service::{RequestContext, RoleClient, Service},
+    service::{RequestContext, RoleClient, Service, ServiceError},
 };
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Throttled,
     cleared::{Cleared, Question},
 };
 use crate::{
+    call_error::{CallError, Refused},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal},
     throttle::{Admission, Ask},
@@ -52,6 +54,15 @@ impl From<Unanswered> for ErrorData {
             Unanswered::Handler(error) => error,
             // The server has taken its question back or is gone, so nobody reads this.
             Unanswered::Cancelled => Self::internal_error("question cancelled", None),
+        }
+    }
+}
+
+impl From<Unanswered> for CallError {
+    fn from(unanswered: Unanswered) -> Self {
+        match unanswered {
+            Unanswered::Refused(refusal) => Refused::new(refusal).into(),
+            other => ServiceError::McpError(other.into()).into(),
         }
     }
 }
@@ -112,23 +123,43 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
         let ttl = throttled.session.settings().ask_ttl.get();
         let token = context.ct.clone();
         {
-            let mut answer = std::pin::pin!(throttled.guarded.request(request, context));
+            let handler = throttled.guarded.request(request, context);
+            let mut answer = pin!(with_grace(handler, &token));
+            let expiry = async {
+                tokio::time::sleep(ttl).await;
+                if token.is_cancelled() {
+                    // It has ended for another reason already; its grace is running.
+                    future::pending::<()>().await;
+                }
+            };
             tokio::select! {
                 biased;
-                result = &mut answer => return result.map_err(Unanswered::Handler),
-                () = token.cancelled() => {
-                    return match tokio::time::timeout(GRACE, answer).await {
-                        Ok(result) => result.map_err(Unanswered::Handler),
-                        Err(_) => Err(Unanswered::Cancelled),
-                    };
-                }
-                () = tokio::time::sleep(ttl) => {}
+                result = &mut answer => return match result {
+                    Some(result) => result.map_err(Unanswered::Handler),
+                    None => Err(Unanswered::Cancelled),
+                },
+                () = expiry => {}
             }
-            // What the handler has spawned sees the token; its own future ends with this block.
+            // The handler, and what it has spawned, can see why its future is dropped here.
             token.cancel();
         }
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
-        throttled.report(door, &Ask::one(kind, &method), Some(&refusal));
-        Err(Unanswered::Refused(refusal))
+        let ask = Ask::one(kind, &method);
+        Err(Unanswered::Refused(
+            throttled.tell_refused(door, &ask, refusal),
+        ))
+    }
+}
+
+/// Runs a handler until it ends, or until [`GRACE`] after `token` has fired: `None` then.
+pub(super) async fn with_grace<T>(
+    handler: impl Future<Output = T>,
+    token: &CancellationToken,
+) -> Option<T> {
+    let mut handler = pin!(handler);
+    tokio::select! {
+        biased;
+        result = &mut handler => Some(result),
+        () = token.cancelled() => tokio::time::timeout(GRACE, handler).await.ok(),
     }
 }

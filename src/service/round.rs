@@ -1,6 +1,6 @@
 //! Rounds (2026-07-28): counted and admitted whole, then answered together (D7).
 
-use std::sync::Arc;
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use rmcp::{
@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Permit, Throttled, Unanswered,
     cleared::{self, Cleared, Sorted},
+    permit::with_grace,
 };
 use crate::{
     call_error::{CallError, Refused},
@@ -25,6 +26,9 @@ use crate::{
     verdict::Door,
     wire::{self, Message},
 };
+
+/// How often an open round looks whether its connection is still there: rmcp has no event for it.
+const LOOK_AT_CONNECTION: Duration = Duration::from_secs(1);
 
 /// The answers to one round: what the call is sent again with.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,8 +46,9 @@ impl<S: Service<RoleClient>> Throttled<S> {
     ///
     /// Every entry is counted before anything is cloned or a handler runs, and the whole round is
     /// admitted or refused. Then all its handlers run together, within the caller's task. When
-    /// one of them fails, the tokens of the others fire, and the call waits for them (at most
-    /// [`GRACE`](super::GRACE)): no prompt stays open behind a call that has ended.
+    /// one of them fails, or the connection goes, the tokens of the others fire, and the call
+    /// waits for them (at most [`GRACE`](super::GRACE)): no prompt stays open behind a call that
+    /// has ended.
     ///
     /// How many rounds a call may take (`proto.askRounds`) is up to the driver.
     ///
@@ -111,7 +116,9 @@ impl<S: Service<RoleClient>> Throttled<S> {
             ..
         } = round;
         let inputs = input_requests.unwrap_or_default();
-        let input_responses = self.answer_all(inputs, admission, &methods, peer).await?;
+        let input_responses = self
+            .answer_all(inputs, admission, Door::Round, &methods, peer)
+            .await?;
         Ok(RoundAnswer {
             input_responses: Some(input_responses),
             request_state,
@@ -123,6 +130,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         &self,
         inputs: impl IntoIterator<Item = (String, InputRequest)>,
         admission: Option<Admission>,
+        door: Door,
         methods: &[&QuestionMethods],
         peer: &Peer<RoleClient>,
     ) -> Result<InputResponses, CallError> {
@@ -137,9 +145,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             let entry = match cleared::sort(request, methods) {
                 Sorted::Other(other) => Entry::Free(other),
                 Sorted::Question(question) => match admissions.next() {
-                    Some(admission) => {
-                        Entry::Paid(Permit::new(self, question, admission, Door::Round))
-                    }
+                    Some(admission) => Entry::Paid(Permit::new(self, question, admission, door)),
                     // As many were admitted as were counted, by the same table (D13).
                     None => return Err(Refused::new(Refusal::internal()).into()),
                 },
@@ -149,8 +155,19 @@ impl<S: Service<RoleClient>> Throttled<S> {
         }
 
         let mut answers = InputResponses::new();
-        let mut failed = None;
-        while let Some((key, answer)) = running.next().await {
+        let mut failed: Option<CallError> = None;
+        let mut gone = pin!(gone(peer));
+        loop {
+            let ended = tokio::select! {
+                biased;
+                ended = running.next() => ended,
+                () = &mut gone, if failed.is_none() => {
+                    token.cancel();
+                    failed = Some(ServiceError::TransportClosed.into());
+                    continue;
+                }
+            };
+            let Some((key, answer)) = ended else { break };
             let answer = answer.and_then(|result| {
                 serde_json::to_value(result).map_err(|error| {
                     Unanswered::Handler(ErrorData::internal_error(
@@ -163,17 +180,13 @@ impl<S: Service<RoleClient>> Throttled<S> {
                 Ok(answer) => {
                     answers.insert(key, answer);
                 }
-                Err(error) => {
+                Err(unanswered) => {
                     token.cancel();
-                    failed.get_or_insert(error);
+                    failed.get_or_insert_with(|| unanswered.into());
                 }
             }
         }
-        match failed {
-            None => Ok(answers),
-            Some(Unanswered::Refused(refusal)) => Err(Refused::new(refusal).into()),
-            Some(unanswered) => Err(ServiceError::McpError(unanswered.into()).into()),
-        }
+        failed.map_or(Ok(answers), Err)
     }
 
     async fn answer_entry(
@@ -183,12 +196,21 @@ impl<S: Service<RoleClient>> Throttled<S> {
     ) -> Result<ClientResult, Unanswered> {
         match entry {
             Entry::Paid(permit) => permit.answer_or(context).await,
-            Entry::Free(other) => self
-                .guarded
-                .request(other, context)
-                .await
-                .map_err(Unanswered::Handler),
+            Entry::Free(other) => {
+                let token = context.ct.clone();
+                match with_grace(self.guarded.request(other, context), &token).await {
+                    Some(result) => result.map_err(Unanswered::Handler),
+                    None => Err(Unanswered::Cancelled),
+                }
+            }
         }
+    }
+}
+
+/// Ends when the connection has.
+async fn gone(peer: &Peer<RoleClient>) {
+    while !peer.is_transport_closed() {
+        tokio::time::sleep(LOOK_AT_CONNECTION).await;
     }
 }
 

@@ -6,7 +6,9 @@ use std::{
 };
 
 use rmcp::{
-    model::{DetailedTask, InputRequest, InputResponses, ServerNotification, TaskPayload},
+    model::{
+        DetailedTask, InputRequest, InputRequests, InputResponses, ServerNotification, TaskPayload,
+    },
     service::{Peer, RoleClient, Service},
 };
 
@@ -18,7 +20,7 @@ use crate::{
     call_error::{CallError, Refused},
     clock,
     refusal::Refusal,
-    throttle::{Entry, TaskInput, TaskUse},
+    throttle::{Entry, Session, TaskInput, TaskUse},
     verdict::Door,
     wire::{self, Message},
 };
@@ -37,7 +39,14 @@ impl<S> Throttled<S> {
                 .map(|admission| question.paid_by(admission)),
             Sorted::Other(other) => {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
-                    self.charge_task(&status.params.task).ok()?;
+                    let task = &status.params.task;
+                    let entries = self.entries_of(task);
+                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge)
+                        .ok()?;
+                    // What it asked at its end, and is charged for now, is free in a last poll.
+                    if task.status().is_terminal() && entries.is_empty() {
+                        self.session.forget_task(&task.task.task_id);
+                    }
                 }
                 Some(other)
             }
@@ -75,16 +84,19 @@ impl<S> Throttled<S> {
         if entries.is_empty() {
             return Ok(None);
         }
-        let verdict = self
+        match self
             .session
-            .admit_task(clock::now(), task, entries, task_use);
-        match &verdict {
-            Ok(input) if input.charged.total() > 0 => self.report(Door::Task, &input.charged, None),
-            Ok(_) => {}
+            .admit_task(clock::now(), task, entries, task_use)
+        {
+            Ok(input) => {
+                if input.charged.total() > 0 {
+                    self.tell_admitted(Door::Task, &input.charged);
+                }
+                Ok(Some(input))
+            }
             // How many of them were new, the refusal says.
-            Err(refusal) => self.report(Door::Task, &Entry::ask(entries), Some(refusal)),
+            Err(refusal) => Err(self.tell_refused(Door::Task, &Entry::ask(entries), refusal)),
         }
-        verdict.map(Some)
     }
 }
 
@@ -95,32 +107,71 @@ impl<S: Service<RoleClient>> Throttled<S> {
         task: DetailedTask,
         answered: &mut Answered,
         peer: &Peer<RoleClient>,
-    ) -> Result<InputResponses, CallError> {
+    ) -> Result<(InputResponses, Taken<'_>), CallError> {
         let settings = self.session.settings();
         let methods = [&settings.questions, &self.questions];
         let DetailedTask { task, payload, .. } = task;
-        let TaskPayload::InputRequired { mut input_requests } = payload else {
-            return Ok(InputResponses::new());
+        let mut input_requests = match payload {
+            TaskPayload::InputRequired { input_requests } => input_requests,
+            _ => InputRequests::new(),
         };
         input_requests.retain(|key, input| answered.is_new(key, input));
         let classify = |method: &str| cleared::classify(method, &methods);
-        let entries = wire::input_entries(&input_requests, classify);
+        let mut entries = wire::input_entries(&input_requests, classify);
         let input = self
             .admit_task(&task.task_id, &entries, TaskUse::Take)
             .map_err(Refused::new)?;
-        let (taken, admission) = match input {
-            Some(input) => (input.entries, Some(input.admission)),
-            None => (Vec::new(), None),
+        let (keys, admission) = match input {
+            Some(input) => (
+                input
+                    .entries
+                    .iter()
+                    .map(|entry| entry.key.clone())
+                    .collect(),
+                Some(input.admission),
+            ),
+            None => (HashSet::new(), None),
         };
-        let taken: HashSet<&str> = taken.iter().map(|entry| entry.key.as_str()).collect();
-        input_requests.retain(|key, input| {
-            classify(input.method()).is_none() || taken.contains(key.as_str())
-        });
+        entries.retain(|entry| keys.contains(&entry.key));
+        let taken = Taken {
+            session: &self.session,
+            task: task.task_id,
+            entries,
+        };
+        input_requests
+            .retain(|key, input| classify(input.method()).is_none() || keys.contains(key));
         for (key, input) in &input_requests {
             answered.insert(key, input);
         }
-        self.answer_all(input_requests, admission, &methods, peer)
-            .await
+        let answers = self
+            .answer_all(input_requests, admission, Door::Task, &methods, peer)
+            .await?;
+        Ok((answers, taken))
+    }
+}
+
+/// Questions of a task that are being shown. Dropped before their answers have reached the server
+/// (the call was dropped, a handler failed, the connection went), they are forgotten: whoever
+/// follows the task next shows them again, and pays for them again.
+#[derive(Debug)]
+pub(crate) struct Taken<'a> {
+    session: &'a Session,
+    task: String,
+    entries: Vec<Entry>,
+}
+
+impl Taken<'_> {
+    /// The server has the answers.
+    pub(crate) fn answered(mut self) {
+        self.entries.clear();
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        if !self.entries.is_empty() {
+            self.session.forget_entries(&self.task, &self.entries);
+        }
     }
 }
 

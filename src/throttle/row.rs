@@ -6,9 +6,9 @@ use slab::Slab;
 
 use super::{
     Ask,
-    gate::{Gate, Gates},
     seen::Seen,
     snapshot::{KindSnapshot, ServerSnapshot, SessionSnapshot, WindowSnapshot},
+    windows::Windows,
 };
 use crate::{
     limits::{LimitName, ProtoSettings, ServerName},
@@ -20,7 +20,7 @@ use crate::{
 /// Everything counted for one configured server.
 #[derive(Debug)]
 pub(super) struct Row {
-    pub(super) gates: Gates,
+    pub(super) windows: Windows,
     pub(super) bounds: Bounds,
     pub(super) book: Mutex<Book>,
     /// Its own lock, always taken before the book's.
@@ -35,7 +35,7 @@ pub(super) enum Window {
 }
 
 /// The limits in force, per kind, for the server and for each session; 0 is off. Written under
-/// the book's lock; a refusal reads the number it names without it.
+/// the book's lock while no window is shut; a refusal reads the number it names without it.
 #[derive(Debug)]
 pub(super) struct Bounds([[AtomicU32; 2]; 2]);
 
@@ -48,7 +48,7 @@ impl Bounds {
     }
 
     pub(super) fn of(&self, kind: QuestionKind, scope: Window) -> u32 {
-        self.0[kind as usize][scope as usize].load(Ordering::Relaxed)
+        self.0[kind as usize][scope as usize].load(Ordering::Acquire)
     }
 
     fn bound(&self, kind: QuestionKind, scope: Window) -> Option<u32> {
@@ -72,10 +72,9 @@ const fn limit_name(kind: QuestionKind, scope: Window) -> LimitName {
     }
 }
 
-/// What the row's lock guards.
+/// What the row's lock guards, besides all the windows.
 #[derive(Debug)]
 pub(super) struct Book {
-    windows: [FixedWindow; 2],
     /// Since the row was made.
     admitted: [u64; 2],
     /// By the server's and by the sessions' limits, in windows that are over.
@@ -86,8 +85,8 @@ pub(super) struct Book {
 /// A session's place in the book.
 #[derive(Debug)]
 struct Place {
-    windows: [FixedWindow; 2],
-    gates: Arc<Gates>,
+    number: u64,
+    windows: Arc<Windows>,
 }
 
 /// A window that stands in the way.
@@ -95,26 +94,13 @@ struct Place {
 pub(super) struct Obstacle {
     pub(super) kind: QuestionKind,
     pub(super) scope: Window,
+    /// The limit.
+    pub(super) max: u32,
     /// `None` if the ask can never fit.
     pub(super) ends: Option<Moment>,
 }
 
 impl Obstacle {
-    /// Of two full windows of one kind, the one that ends last; on a tie the server's.
-    pub(super) fn latest(
-        kind: QuestionKind,
-        server: Option<Moment>,
-        session: Option<Moment>,
-    ) -> Option<Self> {
-        // `None` is before every moment.
-        let (scope, ends) = if session > server {
-            (Window::Session, session)
-        } else {
-            (Window::Server, server)
-        };
-        ends.map(|_| Self { kind, scope, ends })
-    }
-
     pub(super) const fn limit(&self) -> LimitName {
         limit_name(self.kind, self.scope)
     }
@@ -133,10 +119,9 @@ impl Obstacle {
 impl Row {
     pub(super) fn new(settings: &ProtoSettings) -> Self {
         Self {
-            gates: Gates::new(0),
+            windows: Windows::default(),
             bounds: Bounds::new(settings),
             book: Mutex::new(Book {
-                windows: Default::default(),
                 admitted: [0; 2],
                 refused: [[0; 2]; 2],
                 sessions: Slab::new(),
@@ -149,62 +134,63 @@ impl Row {
     pub(super) fn set_bounds(&self, settings: &ProtoSettings) {
         // A poisoned row refuses everything, whatever its limits are (D13).
         let Ok(book) = self.book.lock() else { return };
+        // Opened first: a refusal that finds a window shut on both sides of reading the limit
+        // knows that this limit shut it.
+        self.each_window(&book, |kind, _, windows| {
+            windows.set(kind, windows.window(kind), None);
+        });
         for kind in QuestionKind::ALL {
             for scope in [Window::Server, Window::Session] {
                 self.bounds.0[kind as usize][scope as usize]
-                    .store(limit_in(settings, kind, scope), Ordering::Relaxed);
+                    .store(limit_in(settings, kind, scope), Ordering::Release);
             }
-            let index = kind as usize;
-            self.show(
-                kind,
-                Window::Server,
-                &book.windows[index],
-                self.gates.of(kind),
-            );
+        }
+        self.each_window(&book, |kind, scope, windows| {
+            windows.set(kind, windows.window(kind), self.bounds.bound(kind, scope));
+        });
+    }
+
+    fn each_window(&self, book: &Book, f: impl Fn(QuestionKind, Window, &Windows)) {
+        for kind in QuestionKind::ALL {
+            f(kind, Window::Server, &self.windows);
             for (_, place) in &book.sessions {
-                let gate = place.gates.of(kind);
-                self.show(kind, Window::Session, &place.windows[index], gate);
+                f(kind, Window::Session, &place.windows);
             }
         }
     }
 
-    /// Shows on the outside whether a window is full.
-    fn show(&self, kind: QuestionKind, scope: Window, window: &FixedWindow, gate: &Gate) {
-        gate.set_full_until(match self.bounds.bound(kind, scope) {
-            Some(bound) => window.full_until(bound),
-            None => Moment::START,
-        });
-    }
-
-    /// Ends a session's windows.
-    pub(super) fn end_session(&self, key: usize) {
+    /// Ends a session's windows. Gives back from when the row can be reclaimed, if this was its
+    /// last session.
+    pub(super) fn end_session(&self, key: usize) -> Option<Moment> {
         // Even a poisoned row lets go of its sessions: nothing is decided by that.
         let mut book = match self.book.lock() {
             Ok(book) => book,
             Err(poisoned) => poisoned.into_inner(),
         };
-        let Some(place) = book.sessions.try_remove(key) else {
-            return;
-        };
+        let place = book.sessions.try_remove(key)?;
         for kind in QuestionKind::ALL {
             book.refused[kind as usize][Window::Session as usize] +=
-                place.gates.of(kind).take_refused();
+                place.windows.take_refused(kind);
         }
-        if book.sessions.is_empty() {
-            book.sessions.shrink_to_fit();
+        if !book.sessions.is_empty() {
+            return None;
         }
+        book.sessions.shrink_to_fit();
+        Some(self.all_ended())
     }
 
     /// From when this row can be reclaimed; `None` while it has a session or is poisoned.
-    pub(super) fn reclaimable_from(&self, at: Moment) -> Option<Moment> {
+    pub(super) fn reclaimable_from(&self) -> Option<Moment> {
         let book = self.book.lock().ok()?;
-        book.sessions.is_empty().then(|| {
-            book.windows
-                .iter()
-                .filter_map(|window| window.ends(at))
-                .max()
-                .unwrap_or(at)
-        })
+        book.sessions.is_empty().then(|| self.all_ended())
+    }
+
+    /// When the last of the server's windows ends or has ended. The caller holds the lock.
+    fn all_ended(&self) -> Moment {
+        QuestionKind::ALL
+            .map(|kind| self.windows.window(kind).last_ends())
+            .into_iter()
+            .fold(Moment::START, Moment::max)
     }
 
     pub(super) fn snapshot(&self, server: ServerName, at: Moment) -> ServerSnapshot {
@@ -212,26 +198,21 @@ impl Row {
             Ok(book) => book,
             Err(poisoned) => poisoned.into_inner(),
         };
-        let window = |kind: QuestionKind, scope, window: &FixedWindow, gate: &Gate| {
-            WindowSnapshot::new(window, self.bounds.bound(kind, scope), gate.refused(), at)
+        let show = |kind, scope, windows: &Windows| {
+            let bound = self.bounds.bound(kind, scope);
+            WindowSnapshot::new(&windows.window(kind), bound, windows.refused(kind), at)
         };
         let kinds = QuestionKind::ALL.map(|kind| {
-            let index = kind as usize;
-            let [server, session] = book.refused[index];
+            let [server, session] = book.refused[kind as usize];
             let open: u64 = book
                 .sessions
                 .iter()
-                .map(|(_, place)| place.gates.of(kind).refused())
+                .map(|(_, place)| place.windows.refused(kind))
                 .sum();
             KindSnapshot {
-                window: window(
-                    kind,
-                    Window::Server,
-                    &book.windows[index],
-                    self.gates.of(kind),
-                ),
-                admitted: book.admitted[index],
-                refused_by_server_limit: server + self.gates.of(kind).refused(),
+                window: show(kind, Window::Server, &self.windows),
+                admitted: book.admitted[kind as usize],
+                refused_by_server_limit: server + self.windows.refused(kind),
                 refused_by_session_limit: session + open,
             }
         });
@@ -239,16 +220,10 @@ impl Row {
             .sessions
             .iter()
             .map(|(_, place)| {
-                let [sampling, elicitation] = QuestionKind::ALL.map(|kind| {
-                    window(
-                        kind,
-                        Window::Session,
-                        &place.windows[kind as usize],
-                        place.gates.of(kind),
-                    )
-                });
+                let [sampling, elicitation] =
+                    QuestionKind::ALL.map(|kind| show(kind, Window::Session, &place.windows));
                 SessionSnapshot {
-                    session: place.gates.session(),
+                    session: place.number,
                     sampling,
                     elicitation,
                 }
@@ -266,96 +241,167 @@ impl Row {
 }
 
 impl Book {
-    pub(super) fn add_session(&mut self, gates: Arc<Gates>) -> usize {
-        // A vector that doubles could hold twice what its sessions need.
-        if self.sessions.len() == self.sessions.capacity() {
-            self.sessions.reserve_exact(1 + self.sessions.len() / 4);
-        }
-        self.sessions.insert(Place {
-            windows: Default::default(),
-            gates,
-        })
+    pub(super) fn has_sessions(&self) -> bool {
+        !self.sessions.is_empty()
     }
 
-    /// Admits and charges all of `ask`, or charges nothing and gives back the limit to name.
-    pub(super) fn admit(
+    pub(super) fn add_session(&mut self, number: u64, windows: Arc<Windows>) -> usize {
+        // A vector that doubles could hold twice what its sessions need.
+        if self.sessions.len() == self.sessions.capacity() {
+            self.sessions.reserve_exact(1 + self.sessions.len() / 8);
+        }
+        self.sessions.insert(Place { number, windows })
+    }
+
+    /// Admits and charges one question; charges nothing and says `false` if a window lacks room.
+    #[inline]
+    pub(super) fn admit_one(
+        &mut self,
+        at: Moment,
+        kind: QuestionKind,
+        row: &Row,
+        session: &Windows,
+    ) -> bool {
+        let charge = Charge::new(at, kind, 1, row, session);
+        if let Some(charge) = &charge {
+            self.make(charge, row, session);
+        }
+        charge.is_some()
+    }
+
+    /// Admits and charges all of `ask`, or charges nothing and says `false`.
+    pub(super) fn admit_all(
         &mut self,
         at: Moment,
         ask: &Ask<'_>,
-        session: usize,
         row: &Row,
-    ) -> Result<(), Denied> {
-        let place = self
-            .sessions
-            .get_mut(session)
-            .ok_or(Denied::NoSuchSession)?;
-        if let Some(obstacle) = obstacle(at, ask, &self.windows, &place.windows, &row.bounds) {
-            return Err(Denied::By(obstacle));
-        }
+        session: &Windows,
+    ) -> bool {
+        let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);
-            if asked == 0 {
-                continue;
-            }
-            let index = kind as usize;
-            self.admitted[index] += u64::from(asked);
-            for (scope, window, gate) in [
-                (Window::Server, &mut self.windows[index], row.gates.of(kind)),
-                (
-                    Window::Session,
-                    &mut place.windows[index],
-                    place.gates.of(kind),
-                ),
-            ] {
-                // What is admitted while a limit is off is not counted (D11).
-                let Some(bound) = row.bounds.bound(kind, scope) else {
-                    continue;
+            // A kind that is not asked for can be over a lowered limit and is in nobody's way.
+            if asked > 0 {
+                let Some(charge) = Charge::new(at, kind, asked, row, session) else {
+                    return false;
                 };
-                if window.ends(at).is_none() {
-                    self.refused[index][scope as usize] += gate.take_refused();
-                }
-                window.charge(at, asked);
-                gate.set_full_until(window.full_until(bound));
+                charges[kind as usize] = Some(charge);
             }
         }
-        Ok(())
+        for charge in charges.iter().flatten() {
+            self.make(charge, row, session);
+        }
+        true
+    }
+
+    #[inline]
+    fn make(&mut self, charge: &Charge, row: &Row, session: &Windows) {
+        let kind = charge.kind;
+        self.admitted[kind as usize] += u64::from(charge.asked);
+        let [server, own] = &mut self.refused[kind as usize];
+        charge.server.make(kind, &row.windows, server);
+        charge.session.make(kind, session, own);
     }
 }
 
-/// Why a book charged nothing.
+/// What a question, or a round's questions of one kind, will have charged.
 #[derive(Debug)]
-pub(super) enum Denied {
-    By(Obstacle),
-    /// A state that cannot be (D13): sessions hold on to their places.
-    NoSuchSession,
+struct Charge {
+    kind: QuestionKind,
+    asked: u32,
+    server: Charged,
+    session: Charged,
 }
 
-/// The limit to name if any of the windows concerned lacks room.
-fn obstacle(
+/// One window, charged.
+#[derive(Debug)]
+enum Charged {
+    /// What is admitted while a limit is off is not counted (D11).
+    Off,
+    Counted {
+        before: FixedWindow,
+        after: FixedWindow,
+        bound: u32,
+    },
+}
+
+impl Charge {
+    /// `None` if a window lacks room.
+    #[inline]
+    fn new(
+        at: Moment,
+        kind: QuestionKind,
+        asked: u32,
+        row: &Row,
+        session: &Windows,
+    ) -> Option<Self> {
+        let charged = |scope, windows: &Windows| {
+            let bound = row.bounds.of(kind, scope);
+            if bound == 0 {
+                return Some(Charged::Off);
+            }
+            let before = windows.window(kind);
+            let after = before.charged_within(at, bound, asked)?;
+            Some(Charged::Counted {
+                before,
+                after,
+                bound,
+            })
+        };
+        Some(Self {
+            kind,
+            asked,
+            server: charged(Window::Server, &row.windows)?,
+            session: charged(Window::Session, session)?,
+        })
+    }
+}
+
+impl Charged {
+    /// Puts the charged window in its place. `refused` takes the refusals of a window that ended.
+    #[inline]
+    fn make(&self, kind: QuestionKind, windows: &Windows, refused: &mut u64) {
+        let Self::Counted {
+            before,
+            after,
+            bound,
+        } = *self
+        else {
+            return;
+        };
+        if after.last_ends() != before.last_ends() {
+            *refused += windows.take_refused(kind);
+        }
+        windows.set(kind, after, Some(bound));
+    }
+}
+
+/// The limit to name where a window lacks room: there always is one. The caller holds the lock.
+#[cold]
+pub(super) fn obstacle(
     at: Moment,
     ask: &Ask<'_>,
-    server: &[FixedWindow; 2],
-    session: &[FixedWindow; 2],
-    bounds: &Bounds,
+    row: &Row,
+    session: &Windows,
 ) -> Option<Obstacle> {
+    let kinds = QuestionKind::ALL
+        .into_iter()
+        .filter(|kind| ask.count(*kind) > 0);
     let mut worst: Option<Obstacle> = None;
-    for kind in QuestionKind::ALL {
-        let asked = ask.count(kind);
-        if asked == 0 {
-            continue;
-        }
-        let index = kind as usize;
-        for (scope, window) in [
-            (Window::Server, &server[index]),
-            (Window::Session, &session[index]),
-        ] {
-            let Some(bound) = bounds.bound(kind, scope) else {
+    for kind in kinds {
+        for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
+            let Some(bound) = row.bounds.bound(kind, scope) else {
                 continue;
             };
-            let Err(Full { ends }) = window.room(at, bound, asked) else {
+            let Err(Full { ends }) = windows.window(kind).room(at, bound, ask.count(kind)) else {
                 continue;
             };
-            let obstacle = Obstacle { kind, scope, ends };
+            let obstacle = Obstacle {
+                kind,
+                scope,
+                max: bound,
+                ends,
+            };
             if worst.is_none_or(|worst| obstacle.outlasts(&worst)) {
                 worst = Some(obstacle);
             }

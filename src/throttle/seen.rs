@@ -53,7 +53,9 @@ pub enum TaskUse {
     /// Nothing: the caller sees them and may show them.
     Charge,
     /// Take those that nobody has taken yet, to show them. An entry is taken once, whoever polls
-    /// the task and however often, so that one charge never opens two prompts.
+    /// the task and however often, so that one charge never opens two prompts. What was taken and
+    /// could not be answered is given up with
+    /// [`Session::forget_entries`](super::Session::forget_entries): it costs anew.
     Take,
 }
 
@@ -116,6 +118,21 @@ impl Seen {
             }
             known.insert(hash, taken);
             self.entries += 1;
+        }
+    }
+
+    /// Forgets entries of a task.
+    pub(super) fn forget_entries(&mut self, task: &str, entries: &[Entry]) {
+        let hashes: Vec<u64> = entries.iter().map(|entry| self.hash(entry)).collect();
+        let task = self.hasher.hash_one(task);
+        let Some(known) = self.tasks.get_mut(&task) else {
+            return;
+        };
+        let before = known.len();
+        known.retain(|hash, _| !hashes.contains(hash));
+        self.entries -= before - known.len();
+        if known.is_empty() {
+            self.tasks.remove(&task);
         }
     }
 

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     limits::ServerName,
-    window::{FixedWindow, Moment},
+    window::{FixedWindow, Moment, WINDOW},
 };
 
 /// Every window and counter of a throttle at one instant.
@@ -84,13 +84,13 @@ pub struct WindowSnapshot {
 impl WindowSnapshot {
     pub(super) fn new(window: &FixedWindow, limit: Option<u32>, refused: u64, at: Moment) -> Self {
         let used = window.used(at);
+        // A time before the window's opening counts as the opening.
+        let left = window.ends(at).map(|ends| at.until(ends).min(WINDOW));
         Self {
             used,
             limit,
             remaining: limit.map(|limit| limit.saturating_sub(used)),
-            time_left_ms: window
-                .ends(at)
-                .map(|ends| u64::try_from(at.until(ends).as_millis()).unwrap_or(u64::MAX)),
+            time_left_ms: left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
             refused,
         }
     }

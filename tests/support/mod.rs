@@ -19,16 +19,14 @@ use rmcp::{
         ClientCapabilities, ClientConfig, ClientResult, ErrorData, Implementation, ProtocolVersion,
         ServerNotification, ServerRequest,
     },
-    service::{
-        ClientLifecycleMode, ClientServiceExt, NotificationContext, RequestContext, RoleClient,
-        Service,
-    },
+    service::{ClientLifecycleMode, NotificationContext, RequestContext, RoleClient, Service},
 };
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream, ReadHalf, WriteHalf},
-    sync::{Semaphore, mpsc},
+    sync::{Notify, Semaphore, mpsc},
 };
+use tokio_util::sync::CancellationToken;
 
 /// What reached the handler: the method of each request and notification, in order.
 #[derive(Clone, Default)]
@@ -52,12 +50,74 @@ impl Log {
     }
 }
 
+/// Tells how handlers end that were not answered.
+#[derive(Clone, Default)]
+pub struct Endings(Arc<(Mutex<Vec<&'static str>>, Notify)>);
+
+impl Endings {
+    fn tell(&self, how: &'static str) {
+        self.0.0.lock().unwrap().push(how);
+        self.0.1.notify_one();
+    }
+
+    /// Waits until one more handler has ended this way.
+    pub async fn wait_for(&self, how: &'static str) {
+        loop {
+            {
+                let mut told = self.0.0.lock().unwrap();
+                if let Some(at) = told.iter().position(|told| *told == how) {
+                    told.remove(at);
+                    return;
+                }
+            }
+            self.0.1.notified().await;
+        }
+    }
+
+    /// Watches a handler's token and its future.
+    fn watch(&self, token: CancellationToken) -> Waiting {
+        let endings = self.clone();
+        let watcher = tokio::spawn(async move {
+            token.cancelled().await;
+            endings.tell("token fired");
+        });
+        Waiting {
+            endings: Some(self.clone()),
+            watcher,
+        }
+    }
+}
+
+struct Waiting {
+    endings: Option<Endings>,
+    watcher: tokio::task::JoinHandle<()>,
+}
+
+impl Waiting {
+    fn answered(mut self) {
+        self.watcher.abort();
+        self.endings = None;
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(endings) = &self.endings {
+            endings.tell("dropped");
+        }
+    }
+}
+
 /// A client handler that answers at once, or waits for [`Handler::release`].
 #[derive(Clone)]
 pub struct Handler {
     pub log: Log,
     pub gate: Arc<Semaphore>,
     pub fail_with: Option<ErrorData>,
+    /// A method whose requests fail at once, without waiting.
+    pub broken: Option<&'static str>,
+    /// How waiting questions end: "token fired", "dropped".
+    pub ended: Endings,
     entered: mpsc::UnboundedSender<String>,
 }
 
@@ -78,6 +138,8 @@ impl Handler {
             log: Log::default(),
             gate: Arc::new(Semaphore::new(permits)),
             fail_with: None,
+            broken: None,
+            ended: Endings::default(),
             entered,
         };
         (handler, events)
@@ -94,12 +156,20 @@ impl Service<RoleClient> for Handler {
     async fn handle_request(
         &self,
         request: ServerRequest,
-        _context: RequestContext<RoleClient>,
+        context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
         let value = serde_json::to_value(&request).unwrap();
         let method = value["method"].as_str().unwrap().to_owned();
         self.enter(&method);
+        if method == "ping" {
+            return Ok(ClientResult::empty(()));
+        }
+        if self.broken == Some(method.as_str()) {
+            return Err(ErrorData::internal_error("broken", None));
+        }
+        let waiting = self.ended.watch(context.ct.clone());
         self.gate.acquire().await.unwrap().forget();
+        waiting.answered();
         if let Some(error) = &self.fail_with {
             return Err(error.clone());
         }
@@ -158,8 +228,24 @@ fn filled_in(schema: &Value) -> Value {
 
 /// The server's end of the pipe: lines out, lines in.
 pub struct Server {
-    reader: BufReader<ReadHalf<DuplexStream>>,
+    reader: Reader,
     writer: WriteHalf<DuplexStream>,
+}
+
+/// Its ear.
+pub struct Reader(BufReader<ReadHalf<DuplexStream>>);
+
+impl Reader {
+    /// The next line the client wrote, as it stood on the wire.
+    pub async fn line(&mut self) -> Option<String> {
+        let mut line = String::new();
+        let read = self.0.read_line(&mut line).await.unwrap();
+        (read > 0).then_some(line)
+    }
+
+    pub async fn receive(&mut self) -> Value {
+        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+    }
 }
 
 impl Server {
@@ -171,15 +257,18 @@ impl Server {
         self.writer.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// Ear and mouth apart, for a server that does one without the other.
+    pub fn split(self) -> (Reader, WriteHalf<DuplexStream>) {
+        (self.reader, self.writer)
+    }
+
     /// The next line the client wrote, as it stood on the wire.
     pub async fn line(&mut self) -> Option<String> {
-        let mut line = String::new();
-        let read = self.reader.read_line(&mut line).await.unwrap();
-        (read > 0).then_some(line)
+        self.reader.line().await
     }
 
     pub async fn receive(&mut self) -> Value {
-        serde_json::from_str(&self.line().await.expect("the client is connected")).unwrap()
+        self.reader.receive().await
     }
 
     pub async fn receive_all(&mut self, count: usize) -> Vec<Value> {
@@ -273,22 +362,59 @@ impl Server {
 
 /// The two ends of a pipe.
 pub fn pipe() -> (DuplexStream, Server) {
-    let (client, server) = tokio::io::duplex(1 << 20);
+    pipe_of(1 << 20)
+}
+
+/// The two ends of a pipe that holds so many bytes each way.
+pub fn pipe_of(bytes: usize) -> (DuplexStream, Server) {
+    let (client, server) = tokio::io::duplex(bytes);
     let (reader, writer) = tokio::io::split(server);
     let server = Server {
-        reader: BufReader::new(reader),
+        reader: Reader(BufReader::new(reader)),
         writer,
     };
     (client, server)
 }
 
-/// A throttled client connected to a scripted server of 2025-11-25.
+/// What stands between a server and the handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guard {
+    Wrapper,
+    WrapperAndShield,
+}
+
+impl Guard {
+    /// A throttled client connected to a scripted server of 2025-11-25.
+    pub async fn connect<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+    ) -> (ClientSession<S>, Server) {
+        self.connect_as(throttled, "scripted").await
+    }
+
+    /// The same, where the server calls itself `name`.
+    pub async fn connect_as<S: Service<RoleClient>>(
+        self,
+        throttled: Throttled<S>,
+        name: &str,
+    ) -> (ClientSession<S>, Server) {
+        let (client, mut server) = pipe();
+        let connected = async {
+            match self {
+                Self::Wrapper => ClientSession::new(throttled.serve(client).await.unwrap()),
+                Self::WrapperAndShield => ClientSession::connect(throttled, client).await.unwrap(),
+            }
+        };
+        let (session, ()) = tokio::join!(connected, server.handshake_as(name));
+        (session, server)
+    }
+}
+
+/// A throttled client as most have it: behind a shield.
 pub async fn connect<S: Service<RoleClient>>(
     throttled: Throttled<S>,
 ) -> (ClientSession<S>, Server) {
-    let (client, mut server) = pipe();
-    let (running, _) = tokio::join!(throttled.serve(client), server.handshake());
-    (ClientSession::new(running.unwrap()), server)
+    Guard::WrapperAndShield.connect(throttled).await
 }
 
 /// A well-formed question.
@@ -326,11 +452,11 @@ pub async fn connect_modern<S: Service<RoleClient>>(
     let lifecycle = ClientLifecycleMode::Discover {
         preferred_versions: vec![ProtocolVersion::V_2026_07_28],
     };
-    let (running, ()) = tokio::join!(
-        throttled.serve_with_lifecycle(client, lifecycle),
+    let (session, ()) = tokio::join!(
+        ClientSession::connect_with_lifecycle(throttled, client, lifecycle),
         server.discovery()
     );
-    (ClientSession::new(running.unwrap()), server)
+    (session.unwrap(), server)
 }
 
 /// An `input_required` result.

@@ -6,6 +6,8 @@ mod exit;
 mod log;
 mod settings;
 mod style;
+#[cfg(unix)]
+mod wrap;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,8 @@ struct Cli {
 enum Command {
     Demo(demo::Options),
     Check(check::Options),
+    #[cfg(unix)]
+    Wrap(wrap::Options),
     /// The server of the demo, for whoever wants a flood at hand.
     #[command(hide = true)]
     FloodingServer(demo::flood::Options),
@@ -43,6 +47,9 @@ impl Command {
         match self {
             // The demo tells of its refusals itself.
             Self::Demo(_) | Self::Check(_) | Self::FloodingServer(_) => "error",
+            // The first refusals of a flood are for whoever reads the client's log.
+            #[cfg(unix)]
+            Self::Wrap(_) => "mcp_question_throttle=warn,error",
         }
     }
 
@@ -50,6 +57,8 @@ impl Command {
         match self {
             Self::Demo(options) => demo::run(&options).into(),
             Self::Check(options) => check::run(&options).into(),
+            #[cfg(unix)]
+            Self::Wrap(options) => wrap::run(&options),
             Self::FloodingServer(options) => demo::flood::run(&options).into(),
         }
     }

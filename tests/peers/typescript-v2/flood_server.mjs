@@ -30,6 +30,9 @@ function nextRound({ rounds, width }, request, { mcpReq }) {
     return inputRequired({ inputRequests, requestState: JSON.stringify(state) });
 }
 
+/** Sends a question on its call's own stream. On the session's stream the SDK drops it while no client has opened that. */
+const within = (mcpReq) => ({ relatedRequestId: mcpReq.id });
+
 function floodServer() {
     const server = new McpServer({ name: 'flood-typescript-v2', version: '1.0.0' });
     server.registerTool(
@@ -38,7 +41,8 @@ function floodServer() {
             description: 'Asks for `count` completions, one after the other or all at once.',
             inputSchema: z.object(floodInput),
         },
-        (input, { mcpReq }) => flood(input, (text) => mcpReq.requestSampling(samplingParams(text))),
+        (input, { mcpReq }) =>
+            flood(input, (text) => mcpReq.requestSampling(samplingParams(text), within(mcpReq))),
     );
     server.registerTool(
         'flood_elicitation',
@@ -47,7 +51,7 @@ function floodServer() {
             inputSchema: z.object(floodInput),
         },
         (input, { mcpReq }) =>
-            flood(input, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form })),
+            flood(input, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form }, within(mcpReq))),
     );
     server.registerTool(
         'rounds_sampling',

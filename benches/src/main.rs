@@ -1,0 +1,242 @@
+//! Prints what decisions cost, and ends with 1 if one costs more than its budget.
+//!
+//! ```text
+//! cargo run --release -p benches                    # the budgets
+//! cargo run --release -p benches --features peers   # other limiters beside them
+//! ```
+//!
+//! Instructions are callgrind's, bytes and blocks dhat's. Each scenario is run twice, the second
+//! time with twice as many decisions, and the difference is counted: what starting up costs is in
+//! neither number. Linux only, with `valgrind` installed.
+
+mod decide;
+#[cfg(feature = "peers")]
+mod peers;
+
+use std::{
+    env,
+    error::Error,
+    process::{Command, ExitCode},
+};
+
+const DECISIONS: usize = 50_000;
+
+/// What a decision may cost, in instructions; the loop around it is counted too.
+const INSTRUCTIONS: [(&str, u64); 10] = [
+    ("admit", 150),
+    ("admit, from an Instant", 220),
+    ("admit among 10 servers", 170),
+    ("admit among 10000 servers", 170),
+    ("admit a round of ten", 250),
+    ("admit in a new window", 200),
+    ("refuse by the server's limit", 60),
+    ("refuse by the session's limit", 60),
+    ("refuse early", 60),
+    ("refuse saturated", 400),
+];
+
+/// What is kept, in bytes, with all that was allocated.
+const BYTES: [(&str, &str, u64); 3] = [
+    ("sessions", "a session, with its handle", 192),
+    ("servers", "a server, with its one session", 704),
+    ("storm", "a session that came, asked and went", 0),
+];
+
+/// Resident memory of 1 000 000 sessions on 10 000 servers, in bytes.
+const MILLION: u64 = 160_000_000;
+
+/// A decision allocates nothing.
+const WITHOUT_ALLOCATION: [&str; 5] = [
+    "admit",
+    "admit a round of ten",
+    "admit in a new window",
+    "refuse by the server's limit",
+    "refuse saturated",
+];
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => report(),
+        // What is measured is this program as well.
+        ["decide", scenario, count] => {
+            println!("{}", decide::run(scenario, count.parse()?)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        _ => Err("usage: benches".into()),
+    }
+}
+
+fn report() -> Result<ExitCode, Box<dyn Error>> {
+    let mut over = Vec::new();
+    let mut row = |what: &str, unit: &str, found: f64, budget: Option<u64>| {
+        #[expect(clippy::cast_precision_loss, reason = "budgets are small")]
+        let within = budget.is_none_or(|budget| found <= budget as f64);
+        let limit = budget.map_or_else(String::new, |budget| budget.to_string());
+        println!("| {what} | {found:.1} {unit} | {limit} |");
+        if !within {
+            over.push(format!("{what}: {found:.1} {unit}, allowed {limit}"));
+        }
+    };
+
+    println!("| decision | cost | at most |\n|---|---:|---:|");
+    row(
+        "the loop alone",
+        "instructions",
+        instructions("nothing")?,
+        None,
+    );
+    for (scenario, budget) in INSTRUCTIONS {
+        row(
+            scenario,
+            "instructions",
+            instructions(scenario)?,
+            Some(budget),
+        );
+    }
+    for scenario in WITHOUT_ALLOCATION {
+        let what = format!("{scenario}, allocations");
+        row(&what, "blocks", dhat(scenario, "Total:")?.1, Some(0));
+    }
+    println!("\n| kept | size | at most |\n|---|---:|---:|");
+    for (scenario, what, budget) in BYTES {
+        row(what, "bytes", dhat(scenario, "At t-end:")?.0, Some(budget));
+    }
+    let million = run(Command::new(env::current_exe()?).args(["decide", "million", "1000000"]))?.0;
+    row(
+        "1 000 000 sessions on 10 000 servers, resident",
+        "bytes",
+        million.trim().parse()?,
+        Some(MILLION),
+    );
+    beside_peers()?;
+    if over.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    eprintln!("over budget:\n{}", over.join("\n"));
+    Ok(ExitCode::FAILURE)
+}
+
+#[cfg(not(feature = "peers"))]
+#[expect(clippy::unnecessary_wraps, reason = "the other build measures")]
+fn beside_peers() -> Result<(), Box<dyn Error>> {
+    Ok(())
+}
+
+/// The table beside other limiters, two checks each: the server's limit and the session's.
+#[cfg(feature = "peers")]
+fn beside_peers() -> Result<(), Box<dyn Error>> {
+    println!(
+        "\n| limiter | admits, instructions | to ours | refuses, instructions | to ours \
+         | admitted in the first 60 s at limit 5 | spurious refusals in a race |\n\
+         |---|---:|---:|---:|---:|---:|---:|"
+    );
+    let exact = peers::exactness()?;
+    let ours = (
+        instructions("admit")?,
+        instructions("refuse by the server's limit")?,
+    );
+    for name in [
+        "ours",
+        "governor",
+        "governor-keyed",
+        "ratelimit",
+        "leaky-bucket",
+    ] {
+        let (admits, refuses) = if name == "ours" {
+            ours
+        } else {
+            (
+                instructions(&format!("{name} admits"))?,
+                instructions(&format!("{name} refuses"))?,
+            )
+        };
+        let exactness = exact
+            .iter()
+            .find(|exactness| name.starts_with(exactness.name))
+            .ok_or("a limiter without exactness")?;
+        println!(
+            "| {name} | {admits:.0} | {:.2} | {refuses:.0} | {:.2} | {} | {} |",
+            admits / ours.0,
+            refuses / ours.1,
+            exactness.first_minute,
+            exactness.spurious,
+        );
+    }
+    Ok(())
+}
+
+/// Instructions per decision.
+fn instructions(scenario: &str) -> Result<f64, Box<dyn Error>> {
+    per_decision(scenario, |count| {
+        let report = valgrind("callgrind", "callgrind-out-file", scenario, count)?;
+        number_after(&report, "Collected :")
+    })
+}
+
+/// Bytes and blocks per decision, of one line of dhat's summary.
+fn dhat(scenario: &str, line: &str) -> Result<(f64, f64), Box<dyn Error>> {
+    let measure = |what: &str| {
+        per_decision(scenario, |count| {
+            let report = valgrind("dhat", "dhat-out-file", scenario, count)?;
+            let summary = report
+                .lines()
+                .find(|found| found.contains(line))
+                .ok_or("no summary of dhat")?;
+            number_after(summary, what)
+        })
+    };
+    Ok((measure(line)?, measure("bytes in")?))
+}
+
+/// How much more twice as many decisions cost, per decision.
+fn per_decision(
+    scenario: &str,
+    cost: impl Fn(usize) -> Result<f64, Box<dyn Error>>,
+) -> Result<f64, Box<dyn Error>> {
+    let more = cost(2 * DECISIONS)? - cost(DECISIONS)?;
+    #[expect(clippy::cast_precision_loss, reason = "it is small")]
+    let decisions = DECISIONS as f64;
+    if more < 0.0 && -more / decisions > 0.1 {
+        return Err(format!("{scenario}: more decisions cost less").into());
+    }
+    Ok((more / decisions).max(0.0))
+}
+
+fn valgrind(tool: &str, out: &str, scenario: &str, count: usize) -> Result<String, Box<dyn Error>> {
+    let (done, report) = run(Command::new("valgrind")
+        .arg(format!("--tool={tool}"))
+        .arg(format!("--{out}=/dev/null"))
+        .arg(env::current_exe()?)
+        .args(["decide", scenario, &count.to_string()]))?;
+    if done.trim() != count.to_string() {
+        return Err(format!("{scenario}: {} of {count} as expected", done.trim()).into());
+    }
+    Ok(report)
+}
+
+/// Standard output and standard error of a command that must succeed.
+fn run(command: &mut Command) -> Result<(String, String), Box<dyn Error>> {
+    let output = command
+        .output()
+        .map_err(|error| format!("{}: {error}", command.get_program().display()))?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    if !output.status.success() {
+        return Err(format!("{command:?} failed: {errors}").into());
+    }
+    Ok((String::from_utf8_lossy(&output.stdout).into_owned(), errors))
+}
+
+fn number_after(text: &str, word: &str) -> Result<f64, Box<dyn Error>> {
+    let rest = text
+        .split_once(word)
+        .ok_or_else(|| format!("no {word:?} in {text:?}"))?
+        .1;
+    let digits: String = rest
+        .trim_start()
+        .chars()
+        .take_while(|c| c.is_ascii_digit() || *c == ',')
+        .filter(char::is_ascii_digit)
+        .collect();
+    Ok(digits.parse()?)
+}

@@ -1,0 +1,255 @@
+//! What can be expected of a client, as predicates over the record of a run.
+
+mod conduct;
+mod contract;
+mod counts;
+mod groups;
+
+use std::{fmt, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    limits::Limits,
+    model::Expected,
+    protocol::{Kind, Revision},
+    record::{Question, Record},
+    scenario::{Check, Scenario},
+};
+
+/// A predicate, as scenario files name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Expectation {
+    /// As many answered, and as many refused, as the limits say.
+    Exact,
+    /// As many reached a handler as the limits say; no more, if the questions are malformed or
+    /// have no id.
+    Handled,
+    /// Every reply carries the id of one question, and every question has one reply.
+    Ids,
+    /// Rounds and tasks that fit are answered, once; nothing is sent for the others.
+    Answered,
+    /// Rounds and tasks are answered whole, by what handlers said.
+    Whole,
+    /// The state of a round comes back as it was.
+    State,
+    /// Refusals have the code -32603.
+    Code,
+    /// The refusals' data names the limit in the way.
+    Data,
+    /// The refusals' data has a waiting time that is true.
+    RetryAfter,
+    /// Refusals repeat nothing that the server said.
+    NoEcho,
+    /// No reply is an answer that no handler gave.
+    NothingInvented,
+    /// Refusals come while the admitted questions are still open.
+    AtOnce,
+    /// Pings and `roots/list` are answered.
+    Traffic,
+    /// Every call was made once, in order.
+    Calls,
+    /// Every connection declares the same capabilities.
+    Capabilities,
+    /// The client ended by itself, with 0.
+    Ends,
+}
+
+/// What a check found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "kebab-case")]
+pub(crate) enum Outcome {
+    Met {
+        /// What the reader should know about it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        note: Option<&'static str>,
+    },
+    Unmet {
+        why: String,
+    },
+    NotTestable {
+        why: String,
+    },
+}
+
+/// The success of a predicate.
+const MET: Outcome = Outcome::Met { note: None };
+
+fn unmet(why: impl Into<String>) -> Outcome {
+    Outcome::Unmet { why: why.into() }
+}
+
+fn not_testable(why: impl Into<String>) -> Outcome {
+    Outcome::NotTestable { why: why.into() }
+}
+
+/// How the client ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// With this exit code, or by a signal.
+    Exited(Option<i32>),
+    /// It was ended after this time.
+    TimedOut(Duration),
+}
+
+impl fmt::Display for Ending {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(Some(code)) => write!(f, "it ended with the exit code {code}"),
+            Self::Exited(None) => f.write_str("it was ended by a signal"),
+            Self::TimedOut(after) => write!(
+                f,
+                "it did not end within {} s, and was ended",
+                after.as_secs()
+            ),
+        }
+    }
+}
+
+/// What a run left behind.
+#[derive(Debug)]
+pub(crate) struct Evidence<'a> {
+    pub(crate) scenario: &'a Scenario,
+    pub(crate) revision: Revision,
+    pub(crate) limits: &'a Limits,
+    pub(crate) window: Duration,
+    pub(crate) record: &'a Record,
+    /// What should have become of each question of the record.
+    pub(crate) expected: Vec<Expected>,
+    /// Which methods entered a handler, by server; `None` if the client wrote no log.
+    pub(crate) handled: Option<Vec<(String, String)>>,
+    pub(crate) ending: Ending,
+}
+
+impl Evidence<'_> {
+    /// Judges a check.
+    pub(crate) fn judge(&self, check: &Check) -> Outcome {
+        if let Some(why) = self.untestable(check) {
+            return not_testable(why);
+        }
+        let view = View {
+            evidence: self,
+            check,
+        };
+        match check.expect {
+            Expectation::Exact => counts::exact(&view),
+            Expectation::Handled => counts::handled(&view),
+            Expectation::Ids => contract::ids(&view),
+            Expectation::Answered => groups::answered(&view),
+            Expectation::Whole => groups::whole(&view),
+            Expectation::State => groups::state(&view),
+            Expectation::Code => contract::code(&view),
+            Expectation::Data => contract::data(&view),
+            Expectation::RetryAfter => contract::retry_after(&view),
+            Expectation::NoEcho => contract::no_echo(&view),
+            Expectation::NothingInvented => counts::nothing_invented(&view),
+            Expectation::AtOnce => conduct::at_once(&view),
+            Expectation::Traffic => conduct::traffic(&view),
+            Expectation::Calls => conduct::calls(&view),
+            Expectation::Capabilities => conduct::capabilities(&view),
+            Expectation::Ends => conduct::ends(&view),
+        }
+    }
+
+    /// Whether a question asked within a window has its reply when that window may be over.
+    fn crosses_the_edge(&self) -> bool {
+        let questions = &self.record.questions;
+        questions.iter().any(|question| {
+            let first = questions
+                .iter()
+                .find(|first| first.window == question.window);
+            let opened = first.map_or(question.request.sent, |first| first.request.sent);
+            let replies = question.request.replies.iter();
+            replies
+                .max_by_key(|reply| reply.at)
+                .is_some_and(|last| last.at >= opened + self.window)
+        })
+    }
+
+    /// Why the client gave no occasion for a check.
+    fn untestable(&self, check: &Check) -> Option<String> {
+        let connections = &self.record.connections;
+        let greeted = connections
+            .iter()
+            .find_map(|connection| connection.capabilities.as_ref());
+        let Some(capabilities) = greeted else {
+            return Some(format!("the client made no handshake of {}", self.revision));
+        };
+        if let Some(kind) = check.kind
+            && capabilities.get(kind.capability()).is_none()
+        {
+            return Some(format!("the client does not declare {kind}"));
+        }
+        let asked = self
+            .record
+            .questions
+            .iter()
+            .map(|question| question.request.sent);
+        let took = asked
+            .clone()
+            .max()
+            .zip(asked.min())
+            .map(|(last, first)| last - first);
+        if !self.scenario.slow && took.is_some_and(|took| took >= self.window) {
+            return Some(
+                "the client took longer than a window, so that nothing can be counted".to_owned(),
+            );
+        }
+        if self.scenario.slow && self.crosses_the_edge() {
+            return Some("the client's replies came too late to tell on which side of a window's end it decided".to_owned());
+        }
+        let made = |name: &String| self.record.calls.iter().any(|call| call.name == *name);
+        if let Some(call) = check.calls.iter().find(|name| !made(name)) {
+            return Some(format!("the client did not get to call {call:?}"));
+        }
+        None
+    }
+}
+
+/// What one check looks at.
+#[derive(Clone, Copy, Debug)]
+struct View<'a> {
+    evidence: &'a Evidence<'a>,
+    check: &'a Check,
+}
+
+impl<'a> View<'a> {
+    /// The questions it is about, with what should have become of them.
+    fn questions(&self) -> impl Iterator<Item = (&'a Question, &'a Expected)> {
+        let Self { evidence, check } = *self;
+        let questions = evidence.record.questions.iter().zip(&evidence.expected);
+        questions.filter(move |(question, _)| {
+            check.kind.is_none_or(|kind| kind == question.kind)
+                && (check.calls.is_empty() || check.calls.contains(&question.call))
+        })
+    }
+
+    /// The kinds it is about.
+    fn kinds(&self) -> impl Iterator<Item = Kind> + use<> {
+        let only = self.check.kind;
+        let kinds = Kind::ALL.into_iter();
+        kinds.filter(move |&kind| only.is_none_or(|one| one == kind))
+    }
+
+    /// The error replies where there should be a refusal, with the questions. `Err` if there is
+    /// nothing to look at.
+    fn refusals(&self) -> Result<Vec<(&'a Question, &'a serde_json::Value)>, Outcome> {
+        if self.questions().all(|(_, expected)| expected.is_admitted()) {
+            return Err(not_testable("under these limits nothing is refused"));
+        }
+        // Within a burst it is the client's choice which question is refused. A malformed one
+        // that was admitted may get an error too, but not one of a limiter.
+        let refusals: Vec<_> = self
+            .questions()
+            .filter_map(|(question, _)| Some((question, question.request.error()?)))
+            .filter(|(question, error)| !question.may_be_rejected || counts::is_refusal(error))
+            .collect();
+        if refusals.is_empty() {
+            return Err(unmet(
+                "no question was refused: reply to those over the limit with error -32603",
+            ));
+        }
+        Ok(refusals)
+    }
+}

@@ -1,0 +1,168 @@
+//! What a refusal looks like on the wire.
+
+use serde_json::Value;
+
+use super::{MET, Outcome, View, unmet};
+use crate::{
+    limits,
+    model::Expected,
+    protocol::{Kind, Scope},
+    record::{Question, REFUSED},
+};
+
+pub(super) fn ids(view: &View<'_>) -> Outcome {
+    let record = view.evidence.record;
+    if let Some(stray) = record.strays.first() {
+        return unmet(format!(
+            "a reply belongs to no question: {}",
+            shortened(stray)
+        ));
+    }
+    for (question, _) in view.questions().filter(|(question, _)| !question.cancelled) {
+        let request = &question.request;
+        let (Some(id), replies) = (&request.id, request.replies.len()) else {
+            continue;
+        };
+        if replies != 1 {
+            return unmet(format!(
+                "the question with the id {id} got {replies} replies: each gets one, with its own id"
+            ));
+        }
+    }
+    MET
+}
+
+pub(super) fn code(view: &View<'_>) -> Outcome {
+    each_refusal(view, |_, error| {
+        if error["code"] == REFUSED {
+            Ok(())
+        } else {
+            Err("the code is -32603".to_owned())
+        }
+    })
+}
+
+pub(super) fn data(view: &View<'_>) -> Outcome {
+    each_refusal(view, |question, error| {
+        let data = &error["data"];
+        let asked = question.kind;
+        let in_the_way = possible_scopes(view, question);
+        let named = in_the_way
+            .iter()
+            .copied()
+            .find(|&scope| data["limit"] == limits::name(asked, scope));
+        let Some(scope) = named else {
+            return Err(format!("data.limit is {}", names(asked, &in_the_way)));
+        };
+        let max = view.evidence.limits.get(asked, scope);
+        let window = view.evidence.window.as_secs();
+        let wanted = [
+            ("cause", Value::from("limit_exceeded")),
+            ("scope", scope.as_str().into()),
+            ("method", asked.method().into()),
+            ("max", max.into()),
+            ("windowSeconds", window.into()),
+        ];
+        for (key, value) in wanted {
+            if data[key] != value {
+                return Err(format!("data.{key} is {value}"));
+            }
+        }
+        Ok(())
+    })
+}
+
+/// The windows that may be full for a question: those of the burst it was asked in.
+fn possible_scopes(view: &View<'_>, question: &Question) -> Vec<Scope> {
+    let alike = view.questions().filter(|(other, _)| {
+        other.kind == question.kind
+            && other.session == question.session
+            && other.request.sent == question.request.sent
+    });
+    let mut scopes: Vec<Scope> = alike
+        .filter_map(|(_, expected)| match expected {
+            Expected::Admitted => None,
+            Expected::Refused(scopes) => Some(scopes.clone()),
+        })
+        .flatten()
+        .collect();
+    scopes.sort_unstable();
+    scopes.dedup();
+    scopes
+}
+
+fn names(kind: Kind, scopes: &[Scope]) -> String {
+    let names: Vec<String> = scopes
+        .iter()
+        .map(|&scope| format!("{:?}", limits::name(kind, scope)))
+        .collect();
+    names.join(" or ")
+}
+
+pub(super) fn retry_after(view: &View<'_>) -> Outcome {
+    let window = view.evidence.window;
+    each_refusal(view, |question, error| {
+        let wanted = format!("a whole number from 1 to {}", window.as_secs());
+        let told = error["data"]["retryAfterSeconds"].as_u64();
+        let Some(told) = told.filter(|&told| (1..=window.as_secs()).contains(&told)) else {
+            return Err(format!("data.retryAfterSeconds is {wanted}"));
+        };
+        // The window opened between the first question of its owners and that one's reply.
+        let first = view
+            .evidence
+            .record
+            .questions
+            .iter()
+            .find(|first| {
+                first.server == question.server
+                    && first.kind == question.kind
+                    && first.window == question.window
+            })
+            .unwrap_or(question);
+        let promised = question.request.replies[0].at + std::time::Duration::from_secs(told);
+        if promised < first.request.sent + window {
+            return Err(format!(
+                "data.retryAfterSeconds ends after the window: asking again then would be {:.1} s too early",
+                (first.request.sent + window - promised).as_secs_f64(),
+            ));
+        }
+        Ok(())
+    })
+}
+
+pub(super) fn no_echo(view: &View<'_>) -> Outcome {
+    each_refusal(view, |_, error| {
+        if error.to_string().contains("Are we there yet") {
+            Err("nothing of the question's text comes back".to_owned())
+        } else {
+            Ok(())
+        }
+    })
+}
+
+fn each_refusal(
+    view: &View<'_>,
+    look: impl Fn(&Question, &Value) -> Result<(), String>,
+) -> Outcome {
+    let refusals = match view.refusals() {
+        Ok(refusals) => refusals,
+        Err(outcome) => return outcome,
+    };
+    for (question, error) in refusals {
+        if let Err(wanted) = look(question, error) {
+            return unmet(format!(
+                "wanted: {wanted}; got the error {}",
+                shortened(error)
+            ));
+        }
+    }
+    MET
+}
+
+fn shortened(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(300) {
+        Some((end, _)) => format!("{}...", &text[..end]),
+        None => text,
+    }
+}

@@ -1,0 +1,160 @@
+//! How many questions were answered, refused and handled.
+
+use serde_json::Value;
+
+use super::{MET, Outcome, View, not_testable, unmet};
+use crate::{limits, model::Expected, protocol::Kind, record::REFUSED};
+
+/// Whether an error is a limiter's, and not what the client says to a malformed question.
+pub(super) fn is_refusal(error: &Value) -> bool {
+    error["code"] == REFUSED
+}
+
+pub(super) fn exact(view: &View<'_>) -> Outcome {
+    let mut asked = 0;
+    for kind in view.kinds() {
+        let of_kind = || {
+            view.questions()
+                .filter(|(question, _)| question.kind == kind)
+        };
+        // What has no id has no reply; what the client rejects altogether reaches nobody.
+        let all = of_kind().filter(|(question, _)| {
+            question.request.id.is_some() && !view.evidence.record.rejects(&question.call, kind)
+        });
+        let (mut answered, mut refused, mut silent) = (0, 0, 0);
+        let (mut to_admit, mut to_refuse) = (0, 0);
+        for (question, expected) in all {
+            asked += 1;
+            match expected {
+                Expected::Admitted => to_admit += 1,
+                Expected::Refused(_) => to_refuse += 1,
+            }
+            let request = &question.request;
+            match (request.result(), request.error()) {
+                (Some(_), _) => answered += 1,
+                (None, Some(error)) if !question.may_be_rejected || is_refusal(error) => {
+                    refused += 1
+                }
+                // The client's own error for what it cannot read.
+                (None, Some(_)) => answered += 1,
+                (None, None) => silent += 1,
+            }
+        }
+        if (answered, refused) != (to_admit, to_refuse) {
+            let why = format!(
+                "of {} {kind} questions {answered} were answered, {refused} refused and {silent} left without a reply, \
+                 where {to_admit} should be answered and {to_refuse} refused{}",
+                to_admit + to_refuse,
+                bounds(view, kind),
+            );
+            return unmet(why);
+        }
+    }
+    if asked == 0 {
+        return not_testable(
+            "nothing is asked under these limits, or the client takes no such questions",
+        );
+    }
+    MET
+}
+
+/// Which limits of a kind are set, for people to look them up.
+fn bounds(view: &View<'_>, kind: Kind) -> String {
+    let set: Vec<String> = crate::protocol::Scope::ALL
+        .into_iter()
+        .filter_map(|scope| {
+            let limit = view.evidence.limits.get(kind, scope)?;
+            Some(format!("{} = {limit}", limits::name(kind, scope)))
+        })
+        .collect();
+    if set.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", set.join(", "))
+    }
+}
+
+const BY_REPLIES: &str = "judged by success replies, since the client wrote no log of its handlers";
+
+pub(super) fn handled(view: &View<'_>) -> Outcome {
+    let evidence = view.evidence;
+    let mut asked = false;
+    for kind in view.kinds() {
+        for (place, server) in evidence.scenario.servers.iter().enumerate() {
+            let here = || {
+                view.questions()
+                    .filter(move |(question, _)| question.kind == kind && question.server == place)
+            };
+            asked |= here().next().is_some();
+            let allowed = here()
+                .filter(|(_, expected)| expected.is_admitted())
+                .count();
+            let at_most = here().any(|(question, _)| question.may_be_rejected);
+            let handled = match &evidence.handled {
+                Some(log) => entries(log, &server.name, kind),
+                None => here()
+                    .filter(|(question, _)| question.request.result().is_some())
+                    .count(),
+            };
+            if handled > allowed || (handled < allowed && !at_most) {
+                return unmet(format!(
+                    "{handled} {kind} questions of the server {} reached the handler, where the limits let {allowed} pass: \
+                     decide before any handler runs",
+                    server.name,
+                ));
+            }
+        }
+    }
+    match (asked, &evidence.handled) {
+        (false, _) => not_testable(
+            "nothing is asked under these limits, or the client takes no such questions",
+        ),
+        (true, Some(_)) => MET,
+        (true, None) => Outcome::Met {
+            note: Some(BY_REPLIES),
+        },
+    }
+}
+
+fn entries(log: &[(String, String)], server: &str, kind: Kind) -> usize {
+    log.iter()
+        .filter(|(name, method)| name == server && method == kind.method())
+        .count()
+}
+
+pub(super) fn nothing_invented(view: &View<'_>) -> Outcome {
+    for (question, _) in view.questions() {
+        let replies = question.request.replies.iter();
+        for result in replies.filter_map(|reply| reply.outcome.as_ref().ok()) {
+            // The handlers of a client under test accept whatever they are asked.
+            if let Some(action @ ("decline" | "cancel")) = result["action"].as_str() {
+                return unmet(format!(
+                    "a question was answered with the action {action:?}, which no handler chose: a refusal is an error"
+                ));
+            }
+        }
+    }
+    let Some(log) = &view.evidence.handled else {
+        return Outcome::Met {
+            note: Some(BY_REPLIES),
+        };
+    };
+    for kind in view.kinds() {
+        for (place, server) in view.evidence.scenario.servers.iter().enumerate() {
+            let answered = view
+                .questions()
+                .filter(|(question, _)| question.kind == kind && question.server == place)
+                .filter(|(question, _)| question.request.result().is_some())
+                .count();
+            let entered = entries(log, &server.name, kind);
+            if answered > entered {
+                return unmet(format!(
+                    "{answered} {kind} questions of the server {} were answered, and {entered} reached the handler: \
+                     a refusal is an error, never an answer",
+                    server.name,
+                ));
+            }
+        }
+    }
+    MET
+}

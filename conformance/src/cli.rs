@@ -1,0 +1,243 @@
+//! The command line.
+
+use std::{
+    fs, io, io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
+};
+
+use crate::{
+    limits::Limits,
+    matrix, play,
+    protocol::{Revision, Transport},
+    reference::{self, Wrong},
+    report::{self, Totals},
+    run::Client,
+    scenario::{self, Scenario},
+    server,
+};
+use clap::{Args, Parser, Subcommand};
+
+/// Every check that could be made is met.
+const MET: u8 = 0;
+/// A check is not met.
+const UNMET: u8 = 1;
+/// The command line, or a file that it names, is wrong.
+const USAGE: u8 = 2;
+/// The client did not start, died, hung, or took no part in anything.
+const CLIENT_FAILED: u8 = 3;
+
+/// A client that has said nothing for so long will say no more. Generous, since clients that start
+/// an interpreter share the machine with each other.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// Check whether an MCP client bounds the questions of its servers
+#[derive(Debug, Parser)]
+#[command(
+    name = "conformance",
+    version,
+    args_conflicts_with_subcommands = true,
+    after_help = "Exit codes: 0 every check met, 1 a check unmet, 2 usage, 3 the client failed"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunArguments,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Play every scenario to clients that are wrong in known ways, each of which has to fail
+    Matrix {
+        /// How many scenarios are played side by side
+        #[arg(long, value_name = "N", default_value_t = 12)]
+        jobs: usize,
+        /// Write the list of what fails anew
+        #[arg(long)]
+        write: bool,
+    },
+    /// Be a client: a right one, or one that is wrong in the way that is named
+    ReferenceClient {
+        #[arg(long, value_enum)]
+        wrong: Option<Wrong>,
+        /// The server, which is taken from MCP_CONFORMANCE_SERVERS
+        server: Option<String>,
+    },
+    /// Be one of the servers of a run (the runner has clients start this)
+    #[command(hide = true)]
+    Serve {
+        #[command(subcommand)]
+        transport: Serve,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+enum Serve {
+    /// Join standard input and output to the runner
+    Stdio {
+        #[arg(long)]
+        to: SocketAddr,
+        #[arg(long)]
+        server: String,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// The client's command; it gets the server as its last argument
+    #[arg(long, value_name = "COMMAND", required = true)]
+    client: Option<String>,
+    /// How the client reaches the servers
+    #[arg(long, value_enum, default_value_t = Transport::Stdio)]
+    transport: Transport,
+    /// Play the scenarios of this protocol revision alone
+    #[arg(long, value_enum)]
+    revision: Option<Revision>,
+    /// Play this scenario alone
+    #[arg(long, value_name = "NAME")]
+    scenario: Option<String>,
+    /// The limits that the client holds: a TOML file with the table [proto]
+    #[arg(long, value_name = "FILE")]
+    limits: Option<PathBuf>,
+    /// The length of the client's windows in scenarios that wait for one to end, if it minds
+    /// QUESTION_CONFORMANCE_WINDOW_SECONDS
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, value_parser = clap::value_parser!(u64).range(3..=60))]
+    window: u64,
+    /// Play the scenarios that wait for a window's end as well
+    #[arg(long)]
+    slow: bool,
+    /// How many scenarios are played side by side
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    jobs: usize,
+    /// How long the client may take for a scenario, without the windows that it waits for
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    time_limit: u64,
+    /// Write a report in JSON to this file
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+/// Runs what the command line says.
+pub(crate) fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let code = match cli.command {
+        Some(Command::Serve {
+            transport: Serve::Stdio { to, server },
+        }) => return pipe(to, &server),
+        Some(Command::ReferenceClient { wrong, server: _ }) => return be_client(wrong),
+        Some(Command::Matrix { jobs, write }) => block_on(play_matrix(jobs, write)),
+        None => block_on(run(&cli.run)),
+    };
+    ExitCode::from(code.unwrap_or_else(|why| {
+        eprintln!("error: {why}");
+        USAGE
+    }))
+}
+
+fn pipe(to: SocketAddr, server: &str) -> ExitCode {
+    match server::run_pipe(to, server) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("the pipe to the runner broke: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn be_client(wrong: Option<Wrong>) -> ExitCode {
+    match reference::run(wrong) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("{why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn block_on<T>(future: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| error.to_string())?;
+    runtime.block_on(async {
+        tokio::select! {
+            done = future => done,
+            // Dropping the run ends the clients that it started.
+            _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+        }
+    })
+}
+
+async fn run(arguments: &RunArguments) -> Result<u8, String> {
+    let line = arguments.client.as_deref().unwrap_or_default();
+    let command =
+        shlex::split(line).ok_or_else(|| format!("--client: no command line: {line:?}"))?;
+    let limits = match &arguments.limits {
+        Some(file) => Limits::read(file)?,
+        None => Limits::default(),
+    };
+    let client = Client {
+        command,
+        transport: arguments.transport,
+        limits: Arc::new(limits),
+        limits_file: arguments.limits.clone(),
+        slow_window: Duration::from_secs(arguments.window),
+        silence: SILENCE,
+        longest: Duration::from_secs(arguments.time_limit),
+    };
+    let client = Arc::new(client);
+    let chosen = choose(arguments)?.into_iter();
+    let plays = chosen.map(|scenario| (Arc::clone(&client), scenario));
+    let reports = play::all(plays, arguments.jobs, |report| {
+        print!("{}", report::scenario(report));
+        // A reader that has gone away shall not end the run.
+        let _ = io::stdout().flush();
+    })
+    .await?;
+    if let Some(path) = &arguments.report {
+        let text = serde_json::to_string_pretty(&reports).map_err(|error| error.to_string())?;
+        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let totals = Totals::of(&reports);
+    println!(
+        "{} met, {} unmet, {} not testable",
+        totals.met, totals.unmet, totals.not_testable
+    );
+    Ok(match totals {
+        Totals { failed: 1.., .. } | Totals { met: 0, .. } => CLIENT_FAILED,
+        Totals { unmet: 1.., .. } => UNMET,
+        _ => MET,
+    })
+}
+
+async fn play_matrix(jobs: usize, write: bool) -> Result<u8, String> {
+    let problems = matrix::run(jobs, write).await?;
+    for problem in &problems {
+        println!("{problem}");
+    }
+    Ok(if problems.is_empty() { MET } else { UNMET })
+}
+
+/// The scenarios that are played.
+fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
+    let all = scenario::all()?;
+    if let Some(name) = &arguments.scenario {
+        let names: Vec<_> = all.iter().map(|scenario| scenario.name.clone()).collect();
+        let named: Vec<_> = all
+            .into_iter()
+            .filter(|scenario| scenario.name == *name)
+            .collect();
+        return if named.is_empty() {
+            Err(format!(
+                "--scenario: no {name:?}, there are {}",
+                names.join(", ")
+            ))
+        } else {
+            Ok(named)
+        };
+    }
+    let is_chosen = |scenario: &Scenario| {
+        (arguments.slow || !scenario.slow)
+            && scenario.transports.contains(&arguments.transport)
+            && arguments
+                .revision
+                .is_none_or(|only| only == scenario.revision)
+    };
+    Ok(all.into_iter().filter(is_chosen).collect())
+}

@@ -1,0 +1,220 @@
+//! What happened while a scenario was played, as the servers saw it.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+
+use crate::protocol::Kind;
+
+/// The code of a refusal.
+pub(crate) const REFUSED: i64 = -32603;
+
+/// Written by all connections of a run, read by the checks.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorder {
+    started: Instant,
+    record: Arc<Mutex<Record>>,
+}
+
+impl Recorder {
+    pub(crate) fn new() -> Self {
+        Self {
+            started: Instant::now(),
+            record: Arc::default(),
+        }
+    }
+
+    /// The time since the run began.
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
+        // Whoever panicked did so between two complete entries.
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Everything in the order in which it happened.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record {
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) calls: Vec<CallSeen>,
+    pub(crate) questions: Vec<Question>,
+    /// Questions that were asked together.
+    pub(crate) groups: Vec<Group>,
+    /// Pings and `roots/list` sent while questions were being asked.
+    pub(crate) traffic: Vec<Request>,
+    /// Replies to nothing that was asked, by id.
+    pub(crate) strays: Vec<Value>,
+    /// How many windows have ended; see [`Question::window`].
+    pub(crate) window: u32,
+}
+
+/// One connection of the client to a configured server.
+#[derive(Clone, Debug)]
+pub(crate) struct Connection {
+    /// The place of the server in the scenario.
+    pub(crate) server: usize,
+    /// What the client declared, once the handshake was seen.
+    pub(crate) capabilities: Option<Value>,
+    /// The revision that the client asked for.
+    pub(crate) asked_revision: Option<String>,
+}
+
+/// A call that the client made.
+#[derive(Clone, Debug)]
+pub(crate) struct CallSeen {
+    pub(crate) server: usize,
+    pub(crate) name: String,
+}
+
+/// A question that a server asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) server: usize,
+    /// The place of the connection in [`Record::connections`].
+    pub(crate) session: usize,
+    pub(crate) call: String,
+    pub(crate) kind: Kind,
+    /// While there is room, the client may reply with an error of its own.
+    pub(crate) may_be_rejected: bool,
+    pub(crate) cancelled: bool,
+    /// How many windows had ended when it was asked.
+    pub(crate) window: u32,
+    /// The place of its group in [`Record::groups`].
+    pub(crate) group: Option<usize>,
+    /// A question of a group has no id and no reply of its own.
+    pub(crate) request: Request,
+}
+
+/// Questions that were asked together, and may be answered together or not at all.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    pub(crate) call: String,
+    pub(crate) door: Door,
+    /// The keys of its entries, of those that are no questions too.
+    pub(crate) keys: Vec<String>,
+    pub(crate) state: Option<String>,
+    /// It is one round more than a call may have.
+    pub(crate) is_beyond: bool,
+    pub(crate) answers: Vec<Answer>,
+}
+
+/// How a group of questions was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Door {
+    /// By an `input_required` result.
+    Round,
+    /// By a task.
+    Task,
+    /// By an error -32042, to which there is no answer.
+    UrlRequired,
+}
+
+/// What came back for a group.
+#[derive(Clone, Debug)]
+pub(crate) struct Answer {
+    pub(crate) responses: Option<Value>,
+    pub(crate) state: Option<Value>,
+}
+
+/// A request of the server, and what came back.
+#[derive(Clone, Debug)]
+pub(crate) struct Request {
+    pub(crate) method: &'static str,
+    /// Absent on a notification.
+    pub(crate) id: Option<Value>,
+    pub(crate) session: usize,
+    pub(crate) sent: Duration,
+    pub(crate) replies: Vec<Reply>,
+}
+
+/// A reply, as it stood on the wire.
+#[derive(Clone, Debug)]
+pub(crate) struct Reply {
+    pub(crate) at: Duration,
+    pub(crate) outcome: Result<Value, Value>,
+}
+
+impl Request {
+    pub(crate) const fn new(
+        method: &'static str,
+        id: Option<Value>,
+        session: usize,
+        sent: Duration,
+    ) -> Self {
+        Self {
+            method,
+            id,
+            session,
+            sent,
+            replies: Vec::new(),
+        }
+    }
+
+    /// The first reply's result, if there was one.
+    pub(crate) fn result(&self) -> Option<&Value> {
+        self.replies.first()?.outcome.as_ref().ok()
+    }
+
+    /// The first reply's error, if it was one.
+    pub(crate) fn error(&self) -> Option<&Value> {
+        self.replies.first()?.outcome.as_ref().err()
+    }
+}
+
+impl Record {
+    /// Puts a reply where it belongs. Ids are equal in type and value, or not at all.
+    pub(crate) fn reply(&mut self, session: usize, at: Duration, message: &Value) {
+        let outcome = match (message.get("result"), message.get("error")) {
+            (Some(result), None) => Ok(result.clone()),
+            (None, Some(error)) => Err(error.clone()),
+            _ => return self.strays.push(message.clone()),
+        };
+        let asked = self
+            .questions
+            .iter_mut()
+            .map(|question| &mut question.request);
+        // The latest request of that id: the same one may be used again after its reply.
+        let request = asked
+            .chain(&mut self.traffic)
+            .filter(|request| {
+                request.session == session && request.id.as_ref() == message.get("id")
+            })
+            .max_by_key(|request| request.sent);
+        match request {
+            Some(request) => request.replies.push(Reply { at, outcome }),
+            None => self.strays.push(message.clone()),
+        }
+    }
+
+    /// Whether the client rejected all questions of a kind in a call by errors of its own, which
+    /// it may if they are such that a library need not take them.
+    pub(crate) fn rejects(&self, call: &str, kind: Kind) -> bool {
+        let mut questions = self
+            .questions
+            .iter()
+            .filter(|question| question.call == call && question.kind == kind)
+            .peekable();
+        questions.peek().is_some()
+            && questions.all(|question| {
+                let own_error = |error: &Value| error["code"] != REFUSED;
+                question.may_be_rejected && question.request.error().is_some_and(own_error)
+            })
+    }
+
+    /// Whether everything asked in a session has a reply.
+    pub(crate) fn is_settled(&self, session: usize) -> bool {
+        self.questions
+            .iter()
+            .filter(|question| !question.cancelled)
+            .map(|question| &question.request)
+            .chain(&self.traffic)
+            .filter(|request| request.session == session && request.id.is_some())
+            .all(|request| !request.replies.is_empty())
+    }
+}

@@ -1,0 +1,208 @@
+//! The calls of the reference client, with everything that a server can ask by their results.
+
+use std::{collections::BTreeSet, sync::atomic::Ordering, thread, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use super::{connection::Connection, wrong::Wrong};
+use crate::protocol::{Kind, Revision};
+
+/// A call that a server offers.
+#[derive(Clone, Debug)]
+pub(super) struct Call {
+    method: &'static str,
+    params: Value,
+}
+
+/// The connection ended before the call did.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Closed;
+
+/// What becomes of questions that are asked together.
+enum Together {
+    Answered(Map<String, Value>),
+    Refused,
+}
+
+impl Connection {
+    /// Everything that the server offers to be called.
+    pub(super) fn calls(&self) -> Result<Vec<Call>, Closed> {
+        let mut calls = Vec::new();
+        for (list, entries, method, key) in [
+            ("tools/list", "tools", "tools/call", "name"),
+            ("prompts/list", "prompts", "prompts/get", "name"),
+            ("resources/list", "resources", "resources/read", "uri"),
+        ] {
+            if !self.offers(entries) {
+                continue;
+            }
+            let listed = self.request(list, json!({})).ok_or(Closed)?;
+            for entry in listed["result"][entries].as_array().into_iter().flatten() {
+                let params = json!({key: entry[key]});
+                calls.push(Call { method, params });
+            }
+        }
+        Ok(calls)
+    }
+
+    /// Makes a call, and goes through with its rounds, its task or its URLs.
+    pub(super) fn call(&self, call: &Call) -> Result<(), Closed> {
+        let mut params = call.params.clone();
+        for round in 0.. {
+            let reply = self.request(call.method, params.clone()).ok_or(Closed)?;
+            if reply["error"]["code"] == -32042 {
+                self.show_urls(&reply["error"]["data"]["elicitations"]);
+            }
+            let result = &reply["result"];
+            if result["resultType"] == "task" {
+                return self.follow(result);
+            }
+            if result["resultType"] != "input_required" || round == self.rounds_per_call() {
+                return Ok(());
+            }
+            let entries = result["inputRequests"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            let is_guarded = !self.is(Wrong::RoundsUnguarded)
+                && (!self.is(Wrong::ToolsOnly) || call.method == "tools/call");
+            let Together::Answered(responses) = self.answer_together(&entries, is_guarded) else {
+                return Ok(());
+            };
+            params = call.params.clone();
+            if !responses.is_empty() {
+                params["inputResponses"] = Value::Object(responses);
+            }
+            if let Some(state) = self.state(result.get("requestState")) {
+                params["requestState"] = state;
+            }
+        }
+        Ok(())
+    }
+
+    fn rounds_per_call(&self) -> u32 {
+        let allowed = self.shared().limits.ask_rounds;
+        match self.shared().wrong {
+            Some(Wrong::EndlessRounds) => u32::MAX,
+            Some(Wrong::OneRoundMore) => allowed + 1,
+            Some(Wrong::OneRoundLess) => allowed - 1,
+            _ => allowed,
+        }
+    }
+
+    fn state(&self, state: Option<&Value>) -> Option<Value> {
+        match (self.shared().wrong, state) {
+            (Some(Wrong::ChangesState), Some(state)) => {
+                let text = state.as_str().unwrap_or_default();
+                Some(json!(text.replace('\u{0}', "")))
+            }
+            (Some(Wrong::InventsState), None) => Some(json!("")),
+            (_, state) => state.cloned(),
+        }
+    }
+
+    /// Answers all entries, if they may be.
+    fn answer_together(&self, entries: &Map<String, Value>, is_guarded: bool) -> Together {
+        let kind = |entry: &Value| Kind::of(entry["method"].as_str().unwrap_or_default());
+        let mut kinds: Vec<Kind> = entries.values().filter_map(kind).collect();
+        if self.is(Wrong::EverythingIsAQuestion) {
+            kinds.extend(
+                entries
+                    .values()
+                    .filter(|entry| kind(entry).is_none())
+                    .map(|_| Kind::Elicitation),
+            );
+        }
+        if self.is(Wrong::RoundCountsOnce) {
+            kinds.truncate(1);
+        }
+        let one_by_one = self.is(Wrong::EntryByEntry) || self.is(Wrong::HalfRound);
+        if is_guarded && !one_by_one && self.admit(&kinds).is_err() {
+            let answer = |kind: Kind| self.fabricated(kind);
+            let fabricated: Option<Map<String, Value>> = entries
+                .iter()
+                .map(|(key, entry)| Some((key.clone(), kind(entry).map_or(Some(roots()), answer)?)))
+                .collect();
+            return fabricated.map_or(Together::Refused, Together::Answered);
+        }
+        let mut responses = Map::new();
+        for (key, entry) in entries {
+            let Some(kind) = kind(entry) else {
+                responses.insert(key.clone(), roots());
+                continue;
+            };
+            if is_guarded && one_by_one && self.admit(&[kind]).is_err() {
+                if self.is(Wrong::EntryByEntry) {
+                    return Together::Refused;
+                }
+                continue;
+            }
+            responses.insert(key.clone(), self.handle(kind));
+        }
+        Together::Answered(responses)
+    }
+
+    /// Polls a task to its end, and answers what it asks, once.
+    fn follow(&self, created: &Value) -> Result<(), Closed> {
+        let id = &created["taskId"];
+        let mut seen = BTreeSet::new();
+        loop {
+            let reply = self
+                .request("tasks/get", json!({"taskId": id}))
+                .ok_or(Closed)?;
+            let task = &reply["result"];
+            if task["status"] != "working" && task["status"] != "input_required" {
+                return Ok(());
+            }
+            let entries = task["inputRequests"]
+                .as_object()
+                .cloned()
+                .unwrap_or_default();
+            let is_new = |key: &String| !seen.contains(key);
+            let new: Map<String, Value> = entries
+                .iter()
+                .filter(|(key, _)| self.is(Wrong::ShowsTaskTwice) || is_new(key))
+                .map(|(key, entry)| (key.clone(), entry.clone()))
+                .collect();
+            if self.is(Wrong::CountsPolls) && new.is_empty() {
+                let kinds = vec![Kind::Elicitation; entries.len()];
+                if self.admit(&kinds).is_err() {
+                    return Ok(());
+                }
+            }
+            if !new.is_empty() {
+                seen.extend(new.keys().cloned());
+                match self.answer_together(&new, !self.is(Wrong::TasksUnguarded)) {
+                    Together::Refused => return Ok(()),
+                    Together::Answered(responses) => {
+                        let answer = json!({"taskId": id, "inputResponses": responses});
+                        self.request("tasks/update", answer).ok_or(Closed)?;
+                    }
+                }
+            }
+            let pause = task["pollIntervalMs"].as_u64().unwrap_or(1000);
+            thread::sleep(Duration::from_millis(pause));
+        }
+    }
+
+    /// Shows the URLs of an error: to a person, in a real client.
+    fn show_urls(&self, elicitations: &Value) {
+        let count = elicitations.as_array().map_or(1, Vec::len);
+        let kinds = vec![Kind::Elicitation; count];
+        if self.is(Wrong::UrlsUnguarded) || self.admit(&kinds).is_ok() {
+            for kind in kinds {
+                self.handle(kind);
+            }
+        } else {
+            self.shared().has_refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn is_modern(&self) -> bool {
+        self.shared().revision == Revision::Rounds
+    }
+}
+
+fn roots() -> Value {
+    json!({"roots": []})
+}

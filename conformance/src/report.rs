@@ -1,0 +1,73 @@
+//! Reports for people; the JSON is that of [`ScenarioReport`] itself.
+
+use std::fmt::Write;
+
+use crate::{checks::Outcome, run::ScenarioReport};
+
+/// The lines about one scenario.
+pub(crate) fn scenario(report: &ScenarioReport) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = writeln!(
+        text,
+        "{} ({} over {}, {:.1} s): {}",
+        report.scenario,
+        report.revision,
+        report.transport.as_str(),
+        report.seconds,
+        report.title
+    );
+    for check in &report.checks {
+        let (word, about) = match &check.outcome {
+            Outcome::Met { note } => ("met", note.unwrap_or_default()),
+            Outcome::Unmet { why } => ("UNMET", why.as_str()),
+            Outcome::NotTestable { why } => ("not testable", why.as_str()),
+        };
+        let _ = writeln!(text, "  {word:<12}  {}", check.check);
+        if !about.is_empty() {
+            let _ = writeln!(text, "  {:<12}    {about}", "");
+        }
+    }
+    if let Some(why) = &report.client_failed {
+        let _ = writeln!(text, "  the client failed: {why}");
+        for line in report
+            .printed
+            .lines()
+            .rev()
+            .take(20)
+            .collect::<Vec<_>>()
+            .iter()
+            .rev()
+        {
+            let _ = writeln!(text, "  | {line}");
+        }
+    }
+    text
+}
+
+/// How many checks of a run ended how.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) met: usize,
+    pub(crate) unmet: usize,
+    pub(crate) not_testable: usize,
+    /// Scenarios in which the client failed as a program.
+    pub(crate) failed: usize,
+}
+
+impl Totals {
+    pub(crate) fn of(reports: &[ScenarioReport]) -> Self {
+        let mut totals = Self::default();
+        for report in reports {
+            totals.failed += usize::from(report.client_failed.is_some());
+            for check in &report.checks {
+                match check.outcome {
+                    Outcome::Met { .. } => totals.met += 1,
+                    Outcome::Unmet { .. } => totals.unmet += 1,
+                    Outcome::NotTestable { .. } => totals.not_testable += 1,
+                }
+            }
+        }
+        totals
+    }
+}

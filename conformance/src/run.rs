@@ -1,0 +1,330 @@
+//! Plays one scenario to one client.
+
+use std::{
+    ffi::OsString,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    sync::Arc,
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::{process::Command, task::JoinSet, time::timeout};
+
+use crate::{
+    checks::{Ending, Evidence, Outcome},
+    limits::Limits,
+    model::Model,
+    protocol::{Revision, Transport},
+    record::Recorder,
+    scenario::Scenario,
+    server::{Entrance, Stage},
+};
+
+/// The length of windows, unless a client can be told otherwise.
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+/// How long the last messages of a client that has ended may be on their way.
+const DRAIN: Duration = Duration::from_secs(5);
+/// How much of what a client printed is kept.
+const PRINTED: usize = 16 * 1024;
+
+/// The client under test, and what is known about it.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    /// Program and arguments; the last one is added.
+    pub(crate) command: Vec<String>,
+    pub(crate) transport: Transport,
+    pub(crate) limits: Arc<Limits>,
+    /// The file they came from.
+    pub(crate) limits_file: Option<PathBuf>,
+    /// The length of its windows in scenarios that wait for one to end.
+    pub(crate) slow_window: Duration,
+    /// How long it says nothing when it has nothing more to say.
+    pub(crate) silence: Duration,
+    /// How long it may take for a scenario, without the windows that it waits for.
+    pub(crate) longest: Duration,
+}
+
+impl Client {
+    /// The length of its windows in a scenario.
+    const fn window(&self, scenario: &Scenario) -> Duration {
+        if scenario.slow {
+            self.slow_window
+        } else {
+            MINUTE
+        }
+    }
+}
+
+/// What became of a scenario.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ScenarioReport {
+    pub(crate) scenario: String,
+    pub(crate) title: String,
+    pub(crate) revision: Revision,
+    pub(crate) transport: Transport,
+    pub(crate) seconds: f64,
+    pub(crate) checks: Vec<CheckReport>,
+    /// Why the client failed as a program, if it did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) client_failed: Option<String>,
+    /// The end of what the client printed, on both its outputs, if a check is not met.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub(crate) printed: String,
+}
+
+/// What became of a check.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CheckReport {
+    pub(crate) check: String,
+    pub(crate) requires: Vec<String>,
+    #[serde(flatten)]
+    pub(crate) outcome: Outcome,
+}
+
+/// Plays `scenario` to `client`.
+///
+/// # Errors
+///
+/// What the runner itself could not do; whatever the client does is in the report.
+pub(crate) async fn scenario(
+    client: &Client,
+    scenario: &Scenario,
+) -> Result<ScenarioReport, String> {
+    let revision = scenario.revision;
+    let window = client.window(scenario);
+    let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
+    let log = folder.path().join("handled");
+    let printed = folder.path().join("printed");
+    let stage = Stage {
+        scenario: Arc::new(scenario.clone()),
+        revision,
+        limits: Arc::clone(&client.limits),
+        window,
+        silence: client.silence,
+        recorder: Recorder::new(),
+    };
+    let entrance = Entrance::open(client.transport)
+        .await
+        .map_err(|error| format!("no port for the servers: {error}"))?;
+
+    let mut command = client_command(client, scenario, &entrance)?;
+    command.env("QUESTION_CONFORMANCE_LOG", &log);
+    let output = File::create(&printed).map_err(|error| error.to_string())?;
+    let errors = output.try_clone().map_err(|error| error.to_string())?;
+    command.stdin(Stdio::null()).stdout(output).stderr(errors);
+
+    let mut connections = JoinSet::new();
+    let waits = if scenario.slow {
+        2 * window
+    } else {
+        Duration::ZERO
+    };
+    let longest = client.longest + waits;
+    let ended = tokio::select! {
+        ended = run_client(command, longest) => ended,
+        () = entrance.serve(&stage, &mut connections) => Err("the servers' port closed".to_owned()),
+    };
+    let all_read = async { while connections.join_next().await.is_some() {} };
+    // What is still open then belongs to processes that outlived the client.
+    let _ = timeout(DRAIN, all_read).await;
+
+    let (ending, client_failed) = match ended {
+        Ok(ending @ Ending::Exited(Some(0))) => (ending, None),
+        Ok(ending) => (ending.clone(), Some(ending.to_string())),
+        Err(why) => return Err(why),
+    };
+    let record = stage.recorder.lock().clone();
+    let evidence = Evidence {
+        scenario,
+        revision,
+        limits: &client.limits,
+        window,
+        expected: Model::replay(&client.limits, &record),
+        record: &record,
+        handled: read_log(&log)?,
+        ending,
+    };
+    let checks: Vec<CheckReport> = scenario
+        .checks
+        .iter()
+        .map(|check| CheckReport {
+            check: check.name.clone(),
+            requires: check.requires.clone(),
+            outcome: evidence.judge(check),
+        })
+        .collect();
+    let all_well = client_failed.is_none()
+        && checks
+            .iter()
+            .all(|check| matches!(check.outcome, Outcome::Met { .. }));
+    Ok(ScenarioReport {
+        scenario: scenario.name.clone(),
+        title: scenario.title.clone(),
+        revision,
+        transport: client.transport,
+        seconds: stage.recorder.now().as_secs_f64(),
+        checks,
+        client_failed,
+        printed: if all_well {
+            String::new()
+        } else {
+            end_of(&printed)
+        },
+    })
+}
+
+fn client_command(
+    client: &Client,
+    scenario: &Scenario,
+    entrance: &Entrance,
+) -> Result<Command, String> {
+    let mut servers = Map::new();
+    for server in &scenario.servers {
+        servers.insert(server.name.clone(), entrance.address(&server.name)?);
+    }
+    let (program, arguments) = client
+        .command
+        .split_first()
+        .ok_or("the client's command is empty")?;
+    let mut command = Command::new(program);
+    command
+        .args(arguments)
+        .env("MCP_CONFORMANCE_SCENARIO", &scenario.name)
+        .env(
+            "MCP_CONFORMANCE_PROTOCOL_VERSION",
+            scenario.revision.as_str(),
+        )
+        .env(
+            "QUESTION_CONFORMANCE_ANSWER_DELAY_MS",
+            scenario.answer_delay_ms.to_string(),
+        )
+        .env(
+            "QUESTION_CONFORMANCE_WINDOW_SECONDS",
+            client.window(scenario).as_secs().to_string(),
+        )
+        .process_group(0)
+        .kill_on_drop(true);
+    if let [only] = &scenario.servers[..] {
+        command.arg(as_argument(&servers[&only.name])?);
+    }
+    if let Some(file) = &client.limits_file {
+        command.env("QUESTION_CONFORMANCE_LIMITS", absolute(file)?);
+    }
+    command.env(
+        "MCP_CONFORMANCE_SERVERS",
+        Value::Object(servers).to_string(),
+    );
+    Ok(command)
+}
+
+/// A server as one argument: its URL, or its command as a shell would read it.
+fn as_argument(server: &Value) -> Result<String, String> {
+    match server {
+        Value::String(url) => Ok(url.clone()),
+        command => {
+            let words = command
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str);
+            shlex::try_join(words).map_err(|error| error.to_string())
+        }
+    }
+}
+
+fn absolute(path: &Path) -> Result<OsString, String> {
+    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(path.into_os_string())
+}
+
+/// Runs the client to its end, or ends it with all that it started.
+async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, String> {
+    let mut child = command
+        .spawn()
+        .map_err(|error| format!("the client did not start: {error}"))?;
+    let group = Group::of(&child);
+    match timeout(longest, child.wait()).await {
+        Ok(Ok(status)) => {
+            group.leave();
+            Ok(Ending::Exited(status.code()))
+        }
+        Ok(Err(error)) => Err(format!("the client cannot be waited for: {error}")),
+        Err(_) => Ok(Ending::TimedOut(longest)),
+    }
+}
+
+/// The processes that the client started, killed together when this is dropped.
+#[derive(Debug)]
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &tokio::process::Child) -> Self {
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        Self(id.and_then(Pid::from_raw))
+    }
+
+    /// Lets them be: the client has ended by itself.
+    fn leave(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            // They may be gone already.
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+}
+
+/// The lines that handlers wrote: server and method, with a tab between them.
+///
+/// # Errors
+///
+/// The log cannot be read, or has another line: to pass it over would make a client look better
+/// than it is.
+fn read_log(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("the handlers' log: {error}")),
+    };
+    let entries = text.lines().map(|line| match line.split_once('\t') {
+        Some((server, method)) => Ok((server.to_owned(), method.to_owned())),
+        None => Err(format!(
+            "the client wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's \
+             name, a tab and a method"
+        )),
+    });
+    entries.collect::<Result<_, _>>().map(Some)
+}
+
+/// The end of a file, if it can be read.
+fn end_of(path: &Path) -> String {
+    let bytes = fs::read(path).unwrap_or_default();
+    let start = bytes.len().saturating_sub(PRINTED);
+    String::from_utf8_lossy(&bytes[start..]).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("handled");
+        assert_eq!(read_log(&log), Ok(None));
+        fs::write(&log, "a server\tsampling/createMessage\n").unwrap();
+        let entry = ("a server".to_owned(), "sampling/createMessage".to_owned());
+        assert_eq!(read_log(&log), Ok(Some(vec![entry])));
+        fs::write(&log, "alpha sampling/createMessage\n").unwrap();
+        assert!(read_log(&log).unwrap_err().contains("alpha sampling"));
+    }
+}

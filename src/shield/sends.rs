@@ -1,0 +1,122 @@
+//! The sends that have begun and not ended, so that reading can wait for them, and closing need
+//! not.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+/// With this many replies unsent, nothing more is read.
+///
+/// Only replies count, since those a server can call forth. Were the host's own requests counted,
+/// 64 calls over HTTP that each wait for the answer to a question would wait for ever.
+const MAX_REPLIES: usize = 64;
+
+/// All open sends of one transport.
+#[derive(Debug, Default)]
+pub(super) struct Sends(Arc<State>);
+
+#[derive(Debug, Default)]
+struct State {
+    replies: AtomicUsize,
+    fewer: Notify,
+    closed: CancellationToken,
+}
+
+impl Sends {
+    /// Counts a reply until it is sent, has failed or is given up.
+    pub(super) fn begin_reply(&self) -> OpenSend {
+        self.0.replies.fetch_add(1, Ordering::Relaxed);
+        OpenSend {
+            state: Arc::clone(&self.0),
+            is_reply: true,
+        }
+    }
+
+    /// A request or notification of the host.
+    pub(super) fn begin(&self) -> OpenSend {
+        OpenSend {
+            state: Arc::clone(&self.0),
+            is_reply: false,
+        }
+    }
+
+    /// Whether there is room for more replies.
+    pub(super) fn have_room(&self) -> bool {
+        self.0.replies.load(Ordering::Relaxed) < MAX_REPLIES
+    }
+
+    /// Waits until there is room. One waiter at a time.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: it only looks.
+    pub(super) async fn room(&self) {
+        while !self.have_room() {
+            self.0.fewer.notified().await;
+        }
+    }
+
+    /// Has all open sends let go of the transport.
+    pub(super) fn close(&self) {
+        self.0.closed.cancel();
+    }
+}
+
+/// A send on its way.
+#[derive(Debug)]
+pub(super) struct OpenSend {
+    state: Arc<State>,
+    is_reply: bool,
+}
+
+impl OpenSend {
+    /// Waits for the send. If the transport is closed meanwhile, the send is dropped and this
+    /// never returns: there is no result to give, and the service is gone that asked for it.
+    pub(super) async fn finish<R>(self, send: impl Future<Output = R>) -> R {
+        tokio::select! {
+            biased;
+            sent = send => return sent,
+            () = self.state.closed.cancelled() => {}
+        }
+        std::future::pending().await
+    }
+}
+
+impl Drop for OpenSend {
+    fn drop(&mut self) {
+        if self.is_reply && self.state.replies.fetch_sub(1, Ordering::Relaxed) == MAX_REPLIES {
+            // The notification is kept if nobody waits yet, so none is lost.
+            self.state.fewer.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn room_comes_with_the_first_reply_that_ends() {
+        let sends = Sends::default();
+        let _requests: Vec<_> = (0..100).map(|_| sends.begin()).collect();
+        assert!(sends.have_room(), "only replies count");
+        let mut open: Vec<_> = (0..=MAX_REPLIES).map(|_| sends.begin_reply()).collect();
+        let mut room = Box::pin(sends.room());
+        assert_eq!((&mut room).now_or_never(), None);
+        open.pop();
+        assert_eq!(
+            (&mut room).now_or_never(),
+            None,
+            "{MAX_REPLIES} are still open"
+        );
+        open.pop();
+        assert_eq!(room.now_or_never(), Some(()));
+        assert!(sends.have_room());
+    }
+}

@@ -1,0 +1,426 @@
+//! Tasks and URL elicitations: the same windows, whatever door the question comes through.
+
+mod support;
+
+use mcp_question_throttle::{CallError, ClientSession, Pool, Refused};
+use rmcp::{
+    model::{CallToolRequestParams, GetTaskParams},
+    service::ServiceError,
+};
+use serde_json::{Value, json};
+use support::{
+    Handler, Server, connect, connect_modern, done, inputs, is_refusal, limits, question, round,
+};
+
+const S: &str = "sampling/createMessage";
+const E: &str = "elicitation/create";
+
+fn refused(error: CallError) -> Refused {
+    match error {
+        CallError::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn task(id: &str, status: &str) -> Value {
+    json!({
+        "resultType": "complete", "taskId": id, "status": status,
+        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
+        "ttlMs": null, "pollIntervalMs": 50,
+    })
+}
+
+fn asking(id: &str, entries: &[(&str, &str)]) -> Value {
+    let mut task = task(id, "input_required");
+    task["inputRequests"] = inputs(entries);
+    task
+}
+
+async fn poll(
+    session: &ClientSession<Handler>,
+    server: &mut Server,
+    state: Value,
+) -> Result<(), CallError> {
+    let serve = async {
+        let request = server.request("tasks/get").await;
+        server.answer(&request, state).await;
+    };
+    let (result, ()) = tokio::join!(session.get_task(GetTaskParams::new("t")), serve);
+    result.map(drop)
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_polled() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 3));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    for _ in 0..10 {
+        poll(&session, &mut server, asking("t", &[("a", E), ("b", E)]))
+            .await
+            .unwrap();
+    }
+    assert_eq!(
+        pool.snapshot().servers[0].elicitation.admitted,
+        2,
+        "once per key"
+    );
+    // Two more do not fit beside them: none is charged, and none is marked as seen.
+    let more = asking("t", &[("a", E), ("b", E), ("c", E), ("d", E)]);
+    refused(poll(&session, &mut server, more).await.unwrap_err());
+    poll(&session, &mut server, asking("t", &[("c", E)]))
+        .await
+        .unwrap();
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 3);
+    assert!(log.questions().is_empty(), "showing them is the caller's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_followed_task_shows_each_question_once() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 9));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let mut created = task("t", "working");
+        created["resultType"] = json!("task");
+        server.answer(&call, created).await;
+        let first = server.request("tasks/get").await;
+        server
+            .answer(&first, asking("t", &[("a", E), ("b", S)]))
+            .await;
+        let update = server.request("tasks/update").await;
+        assert_eq!(update["params"]["inputResponses"]["a"]["action"], "accept");
+        assert_eq!(
+            update["params"]["inputResponses"]["b"]["model"],
+            "test-model"
+        );
+        server
+            .answer(&update, json!({"resultType": "complete"}))
+            .await;
+        // The server takes its time, and repeats what it asked.
+        for _ in 0..3 {
+            let again = server.request("tasks/get").await;
+            server
+                .answer(&again, asking("t", &[("a", E), ("b", S)]))
+                .await;
+        }
+        let last = server.request("tasks/get").await;
+        let mut completed = task("t", "completed");
+        completed["result"] = done();
+        server.answer(&last, completed).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    assert_eq!(
+        serde_json::to_value(result.unwrap()).unwrap()["content"][0]["text"],
+        "done"
+    );
+    assert_eq!(log.questions(), [E, S]);
+}
+
+/// A server that hands out one task for many calls gets no second prompt for one charge.
+#[tokio::test(start_paused = true)]
+async fn a_question_of_a_shared_task_is_shown_to_one_follower() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 9));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let serve = async {
+        let (mut polls, mut updates) = (0, 0);
+        while polls < 6 {
+            let request = server.receive().await;
+            match request["method"].as_str().unwrap() {
+                "tasks/get" => {
+                    polls += 1;
+                    server.answer(&request, asking("t", &[("a", E)])).await;
+                }
+                "tasks/update" => {
+                    updates += 1;
+                    server
+                        .answer(&request, json!({"resultType": "complete"}))
+                        .await;
+                }
+                other => panic!("{other}"),
+            }
+        }
+        updates
+    };
+    let followers = async {
+        let (a, b) = tokio::join!(session.follow_task("t"), session.follow_task("t"));
+        panic!("{a:?} {b:?}")
+    };
+    let updates: i32 = tokio::select! {
+        updates = serve => updates,
+        () = followers => unreachable!(),
+    };
+    assert_eq!(updates, 1);
+    assert_eq!(log.questions(), [E]);
+}
+
+/// What was taken by a follower who went away, or whose handler failed, was once shown to nobody
+/// ever after, and the next follower polled for ever. It is asked again, and paid for again.
+#[tokio::test(start_paused = true)]
+async fn a_question_without_an_answer_is_asked_again_by_the_next_follower() {
+    let (handler, mut entered) = Handler::blocked();
+    let (log, gate) = (handler.log.clone(), handler.gate.clone());
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let ask = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+        entered.recv().await.unwrap();
+    };
+    tokio::select! {
+        ended = session.follow_task("t") => panic!("{ended:?}"),
+        () = ask => {}
+    }
+
+    gate.add_permits(1);
+    let serve = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+        let update = server.request("tasks/update").await;
+        assert_eq!(update["params"]["inputResponses"]["a"]["action"], "accept");
+        let lost = json!({"code": -32603, "message": "lost"});
+        server.answer_error(&update, lost).await;
+    };
+    let (ended, ()) = tokio::join!(session.follow_task("t"), serve);
+    assert!(
+        matches!(ended, Err(CallError::Service(ServiceError::McpError(_)))),
+        "{ended:?}"
+    );
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 2);
+    assert_eq!(log.questions().len(), 2, "never more than were paid for");
+
+    let serve = async {
+        let get = server.request("tasks/get").await;
+        server.answer(&get, asking("t", &[("a", E)])).await;
+    };
+    let (ended, ()) = tokio::join!(session.follow_task("t"), serve);
+    assert_eq!(refused(ended.unwrap_err()).task_id(), Some("t"));
+    assert_eq!(log.questions().len(), 2);
+}
+
+/// The task of a call stays the caller's when it is refused, who needs its id for that.
+#[tokio::test(start_paused = true)]
+async fn a_refused_task_of_a_call_can_be_followed_later() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) =
+        connect_modern(Pool::new(limits(9, 2)).wrap("s", handler).unwrap()).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let mut created = task("made-here", "working");
+        created["resultType"] = json!("task");
+        server.answer(&call, created).await;
+        let get = server.request("tasks/get").await;
+        let entries = [("a", E), ("b", E), ("c", E)];
+        server.answer(&get, asking("made-here", &entries)).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    let refused = refused(result.unwrap_err());
+    assert_eq!(refused.task_id(), Some("made-here"));
+    assert!(log.questions().is_empty());
+}
+
+/// The memory of a task's entries goes when the task ends, also if nobody polls it. It once
+/// stayed, and filled up with the entries of tasks that only notifications told of.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_ended_by_notification_is_forgotten() {
+    let (handler, mut entered) = Handler::open();
+    let pool = Pool::new(limits(9, 9));
+    let (_session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let notify = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params});
+    let mut completed = task("t", "completed");
+    completed["result"] = done();
+    for (state, admitted) in [
+        (asking("t", &[("a", E)]), 1),
+        (asking("t", &[("a", E)]), 1),
+        (completed, 1),
+        (asking("t", &[("a", E)]), 2),
+    ] {
+        server.send(&notify(state)).await;
+        entered.recv().await.unwrap();
+        assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);
+    }
+}
+
+/// A task that failed for want of a login is charged for it once, told and polled.
+#[tokio::test(start_paused = true)]
+async fn a_failed_task_is_charged_once_for_its_urls() {
+    let (handler, mut entered) = Handler::open();
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let mut failed = task("t", "failed");
+    failed["error"] = log_in_first(2);
+    server
+        .send(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": failed}))
+        .await;
+    entered.recv().await.unwrap();
+    poll(&session, &mut server, failed.clone()).await.unwrap();
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 2);
+    // It has ended, and is forgotten: the same again is another one.
+    refused(poll(&session, &mut server, failed).await.unwrap_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_notification_is_forwarded_or_withheld_whole() {
+    let (handler, mut entered) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let notify = |id: &str, entries: &[(&str, &str)]| json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": asking(id, entries)});
+    server.send(&notify("t", &[("a", E), ("b", E)])).await;
+    assert_eq!(entered.recv().await.unwrap(), "notifications/tasks");
+    // A repetition is seen and free; another one does not fit and reaches nobody.
+    server.send(&notify("t", &[("a", E)])).await;
+    assert_eq!(entered.recv().await.unwrap(), "notifications/tasks");
+    server.send(&notify("t", &[("c", E)])).await;
+    poll(&session, &mut server, task("t", "working"))
+        .await
+        .unwrap();
+    assert_eq!(log.all().len(), 2);
+    assert_eq!(
+        pool.snapshot().servers[0]
+            .elicitation
+            .refused_by_server_limit,
+        1
+    );
+}
+
+fn log_in_first(count: usize) -> Value {
+    let elicitations: Vec<Value> = (0..count)
+        .map(|n| json!({"mode": "url", "message": "log in", "url": "https://x", "elicitationId": n.to_string()}))
+        .collect();
+    json!({"code": -32042, "message": "log in first", "data": {"elicitations": elicitations}})
+}
+
+async fn call(session: &ClientSession<Handler>, server: &mut Server, error: Value) -> CallError {
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server.answer_error(&call, error).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    result.unwrap_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn url_required() {
+    let (handler, _events) = Handler::open();
+    let pool = Pool::new(limits(9, 2));
+    let (session, mut server) = connect(pool.wrap("s", handler).unwrap()).await;
+    refused(call(&session, &mut server, log_in_first(3)).await);
+    assert_eq!(
+        pool.snapshot().servers[0].elicitation.admitted,
+        0,
+        "nothing charged"
+    );
+    // Two fit, and the error is handed on as it came.
+    let error = call(&session, &mut server, log_in_first(2)).await;
+    let CallError::Service(ServiceError::McpError(error)) = error else {
+        panic!("{error:?}")
+    };
+    assert_eq!(serde_json::to_value(error).unwrap(), log_in_first(2));
+    // A list that is missing still sends the person somewhere.
+    let missing = json!({"code": -32042, "message": "log in first"});
+    refused(call(&session, &mut server, missing).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn url_loop() {
+    let (handler, _events) = Handler::open();
+    let (session, mut server) = connect(Pool::new(limits(9, 3)).wrap("s", handler).unwrap()).await;
+    for round in 0..6 {
+        let error = call(&session, &mut server, log_in_first(1)).await;
+        assert_eq!(
+            matches!(error, CallError::Service(_)),
+            round < 3,
+            "{round}: {error:?}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_doors() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 4));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    // A round of one, in which a legacy question comes as well: a pipe lets it through.
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server.send(&question(E, "legacy")).await;
+        assert_eq!(server.receive().await["result"]["action"], "accept");
+        server.answer(&call, round(&[("a", E)], None)).await;
+        let again = server.request("tools/call").await;
+        server.answer(&again, done()).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    result.unwrap();
+    poll(&session, &mut server, asking("t", &[("k", E)]))
+        .await
+        .unwrap();
+    let error = call(&session, &mut server, log_in_first(1)).await;
+    assert!(matches!(error, CallError::Service(_)), "{error:?}");
+    assert_eq!(pool.snapshot().servers[0].elicitation.admitted, 4);
+    assert_eq!(log.questions().len(), 2);
+
+    // Now every door is shut.
+    refused(call(&session, &mut server, log_in_first(1)).await);
+    refused(
+        poll(&session, &mut server, asking("t", &[("l", E)]))
+            .await
+            .unwrap_err(),
+    );
+    let serve = async {
+        let call = server.request("tools/call").await;
+        server.send(&question(E, "legacy")).await;
+        assert!(is_refusal(&server.receive().await));
+        server
+            .send(&json!({"jsonrpc": "2.0", "method": E, "params": {"message": "m"}}))
+            .await;
+        server.answer(&call, round(&[("b", E)], None)).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    refused(result.unwrap_err());
+    assert_eq!(log.questions().len(), 2);
+}
+
+/// Vendor methods count as the kind that the embedder or the settings say.
+#[tokio::test(start_paused = true)]
+async fn a_vendor_question_is_held_as_a_request_and_as_a_notification() {
+    use mcp_question_throttle::question::QuestionKind;
+    let (handler, mut entered) = Handler::open();
+    let log = handler.log.clone();
+    let throttled = Pool::new(limits(9, 2))
+        .wrap("s", handler)
+        .unwrap()
+        .with_question_method("openai/form", QuestionKind::Elicitation)
+        .unwrap();
+    let (_session, mut server) = connect(throttled).await;
+    server
+        .send(&json!({"jsonrpc": "2.0", "id": 1, "method": "openai/form", "params": {}}))
+        .await;
+    server.receive().await;
+    server
+        .send(&json!({"jsonrpc": "2.0", "method": "openai/form", "params": {}}))
+        .await;
+    for _ in 0..2 {
+        assert_eq!(entered.recv().await.unwrap(), "openai/form");
+    }
+    server
+        .send(&json!({"jsonrpc": "2.0", "method": "openai/form", "params": {}}))
+        .await;
+    server
+        .send(&json!({"jsonrpc": "2.0", "id": 2, "method": "openai/form", "params": {}}))
+        .await;
+    let reply = server.receive().await;
+    assert!(is_refusal(&reply));
+    assert_eq!(reply["error"]["data"]["method"], "openai/form");
+    server
+        .send(&json!({"jsonrpc": "2.0", "id": 3, "method": "ping"}))
+        .await;
+    server.receive().await;
+    assert_eq!(log.all(), ["openai/form", "openai/form", "ping"]);
+}
