@@ -18,6 +18,9 @@ export const Ending = {
     SESSION_UNKNOWN: 'session unknown',
 };
 
+/** The error by which a server has a person open URLs before the call is made again (2025-11-25). */
+const URL_ELICITATION_REQUIRED = -32042;
+
 /** Exit codes. */
 const UNREACHABLE = 1;
 const MISCONFIGURED = 2;
@@ -41,10 +44,14 @@ export function revision(spoken) {
 
 /** To be called by every handler of a question as it is entered. */
 export async function handling(server, method) {
+    note(server, method);
+    await sleep(answerDelay);
+}
+
+function note(server, method) {
     if (process.env.QUESTION_CONFORMANCE_LOG) {
         appendFileSync(process.env.QUESTION_CONFORMANCE_LOG, `${server}\t${method}\n`);
     }
-    await sleep(answerDelay);
 }
 
 /**
@@ -169,10 +176,12 @@ async function exhaust(connect, server, where) {
 /** What a server offers: tools, then prompts and resources if it declares them. */
 async function calls(client) {
     const declared = client.getServerCapabilities() ?? {};
-    const offered = (await every('tools', (page) => client.listTools(page, callOptions()))).map((tool) => ({
+    const tools = await every('tools', (page) => client.listTools(page, callOptions()));
+    const toolArgs = toolArguments(tools);
+    const offered = tools.map(({ name }) => ({
         method: 'tools/call',
-        name: tool.name,
-        make: (callTool) => callTool({ name: tool.name, arguments: filled(tool.inputSchema) }),
+        name,
+        make: (callTool) => callTool({ name, arguments: toolArgs[name] }),
     }));
     if (declared.prompts) {
         for (const prompt of await every('prompts', (page) => client.listPrompts(page, callOptions()))) {
@@ -217,11 +226,35 @@ async function make(connection, server, { method, name, make: send }) {
     } catch (error) {
         const { code, message, data } = error;
         report.error = { code, message, data };
+        showUrls(server, error);
         return connection.ending(error);
     } finally {
         console.log(JSON.stringify(report));
     }
     return undefined;
+}
+
+/** Shows the URLs that a call's error wants opened, which no SDK here does by itself: notes them, that is. */
+function showUrls(server, { code, data }) {
+    if (code === URL_ELICITATION_REQUIRED && Array.isArray(data?.elicitations)) {
+        data.elicitations.forEach(() => note(server, 'elicitation/create'));
+    }
+}
+
+/**
+ * Arguments for tools, by name. Those of some are the official suite's: the context of a scenario states them, and
+ * `json_schema_echo` gets the schema of another tool, to show what the SDK has left of it.
+ */
+function toolArguments(tools) {
+    const args = Object.fromEntries(tools.map(({ name, inputSchema }) => [name, filled(inputSchema)]));
+    if ('json_schema_echo' in args) {
+        args.json_schema_echo = { schema: tools.find(({ name }) => name !== 'json_schema_echo')?.inputSchema };
+    }
+    const { toolCalls = [] } = JSON.parse(process.env.MCP_CONFORMANCE_CONTEXT ?? '{}');
+    for (const call of toolCalls) {
+        args[call.name] = call.arguments ?? {};
+    }
+    return args;
 }
 
 function value(schema) {

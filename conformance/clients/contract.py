@@ -25,6 +25,9 @@ ROUNDS = "2026-07-28"
 
 ANSWER = "An answer."
 
+# The error by which a server has a person open URLs before the call is made again (2025-11-25).
+URL_ELICITATION_REQUIRED = -32042
+
 
 @dataclass
 class Call:
@@ -86,11 +89,14 @@ class Client:
 
     async def handling(self, server: str, method: str) -> None:
         """To be called by every handler of a question as it is entered."""
+        self._note(server, method)
+        await asyncio.sleep(self._delay_seconds)
+
+    def _note(self, server: str, method: str) -> None:
         if self._log:
             # One write: handlers of several connections may note at the same time.
             with open(self._log, "ab", buffering=0) as log:
                 log.write(f"{server}\t{method}\n".encode())
-        await asyncio.sleep(self._delay_seconds)
 
     async def _exhaust(self, server: str, address: str | list[str]) -> bool:
         """Makes every call once, connecting again for those that are left when the server closes."""
@@ -130,11 +136,19 @@ class Client:
             # The SDKs' errors have what the server replied in `error`.
             replied = getattr(error, "error", None)
             report["error"] = repr(error) if replied is None else as_json(replied)
+            if replied is not None:
+                self._show_urls(server, replied)
             return self.ending(error)
         finally:
             # Also when the SDK takes the call down with its connection.
             print(json.dumps(report), flush=True)
         return None
+
+    def _show_urls(self, server: str, error) -> None:
+        """Shows the URLs that a call's error wants opened, which no SDK here does by itself: notes them, that is."""
+        if error.code == URL_ELICITATION_REQUIRED and isinstance(error.data, dict):
+            for _ in error.data.get("elicitations", []):
+                self._note(server, "elicitation/create")
 
     async def _exhaust_all(self) -> int:
         code = 0
@@ -191,6 +205,22 @@ def _address(value: Any) -> str | list[str]:
 def as_json(model) -> Any:
     """A model of an SDK as it is on the wire."""
     return model.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def tool_arguments(schemas: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Arguments for the tools with these input schemas.
+
+    Those of some tools are the official suite's: the context of a scenario states them, and `json_schema_echo` gets the
+    schema of another tool, to show what the SDK has left of it.
+    """
+    arguments = {name: filled(schema) for name, schema in schemas.items()}
+    if "json_schema_echo" in schemas:
+        others = [schema for name, schema in schemas.items() if name != "json_schema_echo"]
+        arguments["json_schema_echo"] = {"schema": others[0] if others else None}
+    context = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT", "{}"))
+    for call in context.get("toolCalls", []):
+        arguments[call["name"]] = call.get("arguments", {})
+    return arguments
 
 
 def filled(schema: dict[str, Any]) -> dict[str, Any]:

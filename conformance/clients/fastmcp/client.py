@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled
+from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled, tool_arguments
 from fastmcp import Client as FastMcpClient
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
@@ -60,9 +60,12 @@ class FastMcp(Client):
             yield client
 
     async def calls(self, client):
+        tools = await client.list_tools()
+        arguments = tool_arguments({entry.name: entry.input_schema for entry in tools})
+
         def tool(entry):
             async def make():
-                return as_json(await client.call_tool_mcp(entry.name, filled(entry.input_schema)))
+                return as_json(await client.call_tool_mcp(entry.name, arguments[entry.name]))
 
             return Call("tools/call", entry.name, make)
 
@@ -80,7 +83,7 @@ class FastMcp(Client):
             return Call("resources/read", str(entry.uri), make)
 
         declared = client.session.server_capabilities
-        calls = [tool(entry) for entry in await client.list_tools()]
+        calls = [tool(entry) for entry in tools]
         if declared.prompts:
             calls += [prompt(entry) for entry in await client.list_prompts()]
         if declared.resources:

@@ -13,7 +13,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from anyio import BrokenResourceError, ClosedResourceError
-from contract import ANSWER, LEGACY, Call, Client, Ending, as_json, filled
+from contract import ANSWER, LEGACY, Call, Client, Ending, as_json, filled, tool_arguments
 from mcp import ClientSession, McpError, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -82,9 +82,12 @@ class PythonV1(Client):
                 yield session
 
     async def calls(self, session):
+        tools = await every(session.list_tools, "tools")
+        arguments = tool_arguments({entry.name: entry.inputSchema for entry in tools})
+
         def tool(entry):
             async def make():
-                return as_json(await session.call_tool(entry.name, filled(entry.inputSchema)))
+                return as_json(await session.call_tool(entry.name, arguments[entry.name]))
 
             return Call("tools/call", entry.name, make)
 
@@ -102,7 +105,7 @@ class PythonV1(Client):
             return Call("resources/read", str(entry.uri), make)
 
         declared = session.get_server_capabilities()
-        calls = [tool(entry) for entry in await every(session.list_tools, "tools")]
+        calls = [tool(entry) for entry in tools]
         if declared.prompts:
             calls += [prompt(entry) for entry in await every(session.list_prompts, "prompts")]
         if declared.resources:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled
+from contract import ANSWER, LEGACY, ROUNDS, Call, Client, Ending, as_json, filled, tool_arguments
 from mcp import Client as McpClient
 from mcp import MCPError, StdioServerParameters
 from mcp_types import (
@@ -77,9 +77,12 @@ class PythonV2(Client):
             yield client
 
     async def calls(self, client):
+        tools = await every(client.list_tools, "tools")
+        arguments = tool_arguments({entry.name: entry.input_schema for entry in tools})
+
         def tool(entry):
             async def make():
-                return as_json(await client.call_tool(entry.name, filled(entry.input_schema)))
+                return as_json(await client.call_tool(entry.name, arguments[entry.name]))
 
             return Call("tools/call", entry.name, make)
 
@@ -97,7 +100,7 @@ class PythonV2(Client):
             return Call("resources/read", entry.uri, make)
 
         declared = client.server_capabilities
-        calls = [tool(entry) for entry in await every(client.list_tools, "tools")]
+        calls = [tool(entry) for entry in tools]
         if declared.prompts:
             calls += [prompt(entry) for entry in await every(client.list_prompts, "prompts")]
         if declared.resources:
