@@ -2,6 +2,16 @@
 
 import { createServer } from 'node:http';
 import { parseArgs } from 'node:util';
+import { z } from 'zod';
+
+/** The arguments of a flood. The defaults are what a client that calls every tool with them gets to see. */
+export const floodInput = { count: z.number().int().nonnegative().default(30), concurrent: z.boolean().default(false) };
+
+/** The arguments of a call in rounds. */
+export const roundsInput = {
+    rounds: z.number().int().nonnegative().default(3),
+    width: z.number().int().positive().default(4),
+};
 
 /** The schema of every form. */
 export const form = {
@@ -20,10 +30,10 @@ export function json(value) {
     return { content: [{ type: 'text', text: JSON.stringify(value) }] };
 }
 
-/** Asks `count` questions, each when the one before is done, and says how they ended. */
-export async function flood(count, question) {
+/** Asks `count` questions, all at once or each when the one before is done, and says how they ended. */
+export async function flood({ count, concurrent }, question) {
     const tally = { asked: 0, answered: 0, refused: 0, other: 0, firstRefusal: null };
-    for (let number = 0; number < count; number += 1) {
+    const ask = async (number) => {
         tally.asked += 1;
         try {
             await question(`question ${number}`);
@@ -35,6 +45,14 @@ export async function flood(count, question) {
             } else {
                 tally.other += 1;
             }
+        }
+    };
+    const numbers = Array.from({ length: count }, (_, number) => number);
+    if (concurrent) {
+        await Promise.all(numbers.map(ask));
+    } else {
+        for (const number of numbers) {
+            await ask(number);
         }
     }
     return json(tally);

@@ -1,10 +1,14 @@
 """What the flooding servers on the Python SDKs share: counting answers, and serving on a free port."""
 
 import argparse
+import asyncio
 import json
 import socket
 
 import uvicorn
+
+# What a client that calls every tool with the defaults of its schema gets to see.
+COUNT, ROUNDS, WIDTH = 30, 3, 4
 
 FORM = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
 
@@ -16,20 +20,27 @@ class Tally:
         self.asked = self.answered = self.refused = self.other = 0
         self.first_refusal = None
 
-    async def ask(self, count, question, error_type):
-        """Asks `count` questions, each when the one before is done, and counts how they end."""
-        for number in range(count):
-            self.asked += 1
-            try:
-                await question(f"question {number}")
-            except error_type as raised:
-                self._count_error(raised.error)
-            except Exception:
-                # An answer that the SDK does not understand is neither an answer nor a refusal.
-                self.other += 1
-            else:
-                self.answered += 1
-        return self.text()
+    async def ask(self, count, concurrent, question, error_type):
+        """Asks `count` questions, all at once or each when the one before is done, and counts how they end."""
+        questions = (self._ask(question(f"question {number}"), error_type) for number in range(count))
+        if concurrent:
+            await asyncio.gather(*questions)
+        else:
+            for asked in questions:
+                await asked
+        return self._text()
+
+    async def _ask(self, asked, error_type):
+        self.asked += 1
+        try:
+            await asked
+        except error_type as raised:
+            self._count_error(raised.error)
+        except Exception:
+            # An answer that the SDK does not understand is neither an answer nor a refusal.
+            self.other += 1
+        else:
+            self.answered += 1
 
     def _count_error(self, error):
         data = error.data
@@ -40,7 +51,7 @@ class Tally:
         else:
             self.other += 1
 
-    def text(self):
+    def _text(self):
         return json.dumps(
             {
                 "asked": self.asked,

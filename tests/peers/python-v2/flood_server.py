@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from flooding import FORM, Tally, serve_http, transport_argument
+from flooding import COUNT, FORM, ROUNDS, WIDTH, Tally, serve_http, transport_argument
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
@@ -41,33 +41,33 @@ def elicitation_request(text):
 
 
 @server.tool(structured_output=False)
-async def flood_sampling(count: int, ctx: Context) -> str:
-    """Asks for `count` completions, one after the other."""
+async def flood_sampling(ctx: Context, count: int = COUNT, concurrent: bool = False) -> str:
+    """Asks for `count` completions, one after the other or all at once."""
 
     async def question(text):
         await ctx.session.create_message([prompt(text)], max_tokens=16, related_request_id=ctx.request_id)
 
-    return await Tally().ask(count, question, MCPError)
+    return await Tally().ask(count, concurrent, question, MCPError)
 
 
 @server.tool(structured_output=False)
-async def flood_elicitation(count: int, ctx: Context) -> str:
-    """Asks the user `count` times for a line of text, one after the other."""
+async def flood_elicitation(ctx: Context, count: int = COUNT, concurrent: bool = False) -> str:
+    """Asks the user `count` times for a line of text, one after the other or all at once."""
 
     async def question(text):
         await ctx.session.elicit_form(text, FORM, related_request_id=ctx.request_id)
 
-    return await Tally().ask(count, question, MCPError)
+    return await Tally().ask(count, concurrent, question, MCPError)
 
 
 @server.tool(structured_output=False)
-async def rounds_sampling(rounds: int, width: int, ctx: Context) -> str | InputRequiredResult:
+async def rounds_sampling(ctx: Context, rounds: int = ROUNDS, width: int = WIDTH) -> str | InputRequiredResult:
     """Asks for `width` completions in each of `rounds` rounds."""
     return next_round(rounds, width, sampling_request, ctx)
 
 
 @server.tool(structured_output=False)
-async def rounds_elicitation(rounds: int, width: int, ctx: Context) -> str | InputRequiredResult:
+async def rounds_elicitation(ctx: Context, rounds: int = ROUNDS, width: int = WIDTH) -> str | InputRequiredResult:
     """Asks the user for `width` lines of text in each of `rounds` rounds."""
     return next_round(rounds, width, elicitation_request, ctx)
 

@@ -5,18 +5,15 @@ import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';
 import { StdioServerTransport } from '@modelcontextprotocol/sdk/server/stdio.js';
 import { StreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/streamableHttp.js';
 import { CreateMessageResultSchema, ElicitResultSchema } from '@modelcontextprotocol/sdk/types.js';
-import { z } from 'zod';
-import { flood, form, samplingParams, serveHttp, transportArgument } from '../flooding.mjs';
-
-const inputSchema = { count: z.number().int().nonnegative() };
+import { flood, floodInput, form, samplingParams, serveHttp, transportArgument } from '../flooding.mjs';
 
 function floodServer() {
     const server = new McpServer({ name: 'flood-typescript-v1', version: '1.0.0' });
     server.registerTool(
         'flood_sampling',
-        { description: 'Asks for `count` completions, one after the other.', inputSchema },
-        ({ count }, { sendRequest }) =>
-            flood(count, (text) =>
+        { description: 'Asks for `count` completions, one after the other or all at once.', inputSchema: floodInput },
+        (input, { sendRequest }) =>
+            flood(input, (text) =>
                 sendRequest(
                     { method: 'sampling/createMessage', params: samplingParams(text) },
                     CreateMessageResultSchema,
@@ -25,9 +22,12 @@ function floodServer() {
     );
     server.registerTool(
         'flood_elicitation',
-        { description: 'Asks the user `count` times for a line of text, one after the other.', inputSchema },
-        ({ count }, { sendRequest }) =>
-            flood(count, (text) =>
+        {
+            description: 'Asks the user `count` times for a line of text, one after the other or all at once.',
+            inputSchema: floodInput,
+        },
+        (input, { sendRequest }) =>
+            flood(input, (text) =>
                 sendRequest(
                     { method: 'elicitation/create', params: { message: text, requestedSchema: form } },
                     ElicitResultSchema,

@@ -1,20 +1,9 @@
 // A server on the official TypeScript SDK 2.x that asks its client many questions within one call or in rounds.
 
-import { randomUUID } from 'node:crypto';
-import { toNodeHandler } from '@modelcontextprotocol/node';
-import {
-    McpServer,
-    WebStandardStreamableHTTPServerTransport,
-    createMcpHandler,
-    inputRequired,
-    isLegacyRequest,
-} from '@modelcontextprotocol/server';
-import { serveStdio } from '@modelcontextprotocol/server/stdio';
+import { McpServer, inputRequired } from '@modelcontextprotocol/server';
 import { z } from 'zod';
-import { flood, form, json, samplingParams, serveHttp, transportArgument } from '../flooding.mjs';
-
-const floodInput = z.object({ count: z.number().int().nonnegative() });
-const roundsInput = z.object({ rounds: z.number().int().nonnegative(), width: z.number().int().positive() });
+import { flood, floodInput, form, json, roundsInput, samplingParams } from '../flooding.mjs';
+import { serve } from './serve.mjs';
 
 // Over all calls and sessions of this process.
 const counters = { roundsSent: 0, answersSeen: 0 };
@@ -48,23 +37,33 @@ function floodServer() {
     const server = new McpServer({ name: 'flood-typescript-v2', version: '1.0.0' });
     server.registerTool(
         'flood_sampling',
-        { description: 'Asks for `count` completions, one after the other.', inputSchema: floodInput },
-        ({ count }, { mcpReq }) => flood(count, (text) => mcpReq.requestSampling(samplingParams(text), within(mcpReq))),
+        {
+            description: 'Asks for `count` completions, one after the other or all at once.',
+            inputSchema: z.object(floodInput),
+        },
+        (input, { mcpReq }) =>
+            flood(input, (text) => mcpReq.requestSampling(samplingParams(text), within(mcpReq))),
     );
     server.registerTool(
         'flood_elicitation',
-        { description: 'Asks the user `count` times for a line of text, one after the other.', inputSchema: floodInput },
-        ({ count }, { mcpReq }) =>
-            flood(count, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form }, within(mcpReq))),
+        {
+            description: 'Asks the user `count` times for a line of text, one after the other or all at once.',
+            inputSchema: z.object(floodInput),
+        },
+        (input, { mcpReq }) =>
+            flood(input, (text) => mcpReq.elicitInput({ message: text, requestedSchema: form }, within(mcpReq))),
     );
     server.registerTool(
         'rounds_sampling',
-        { description: 'Asks for `width` completions in each of `rounds` rounds.', inputSchema: roundsInput },
+        { description: 'Asks for `width` completions in each of `rounds` rounds.', inputSchema: z.object(roundsInput) },
         (input, context) => nextRound(input, samplingRequest, context),
     );
     server.registerTool(
         'rounds_elicitation',
-        { description: 'Asks the user for `width` lines of text in each of `rounds` rounds.', inputSchema: roundsInput },
+        {
+            description: 'Asks the user for `width` lines of text in each of `rounds` rounds.',
+            inputSchema: z.object(roundsInput),
+        },
         (input, context) => nextRound(input, elicitationRequest, context),
     );
     server.registerTool(
@@ -75,32 +74,4 @@ function floodServer() {
     return server;
 }
 
-// The SDK's handler serves 2025-era requests without sessions, where a server cannot ask: those get sessions of ours.
-const modern = createMcpHandler(floodServer, { legacy: 'reject' });
-const sessions = new Map();
-
-async function handle(request, options) {
-    if (!(await isLegacyRequest(request))) {
-        return modern.fetch(request, options);
-    }
-    const id = request.headers.get('mcp-session-id');
-    let transport = sessions.get(id);
-    if (!transport) {
-        if (id !== null) {
-            return new Response(null, { status: 404 });
-        }
-        transport = new WebStandardStreamableHTTPServerTransport({
-            sessionIdGenerator: randomUUID,
-            onsessioninitialized: (started) => sessions.set(started, transport),
-            onsessionclosed: (ended) => sessions.delete(ended),
-        });
-        await floodServer().connect(transport);
-    }
-    return transport.handleRequest(request, options);
-}
-
-if (transportArgument() === 'stdio') {
-    serveStdio(floodServer);
-} else {
-    serveHttp(toNodeHandler({ fetch: handle }));
-}
+serve(floodServer);
