@@ -232,8 +232,10 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
             if let Some(message) = self.next.pop_front() {
                 return Some(message);
             }
-            if mem::take(&mut self.owes_a_turn) {
+            if self.owes_a_turn {
                 one_turn().await;
+                // Only now: this future may be dropped while it waits, and the turn be still owed.
+                self.owes_a_turn = false;
             }
             while self.outbox.write_one(&mut self.transport) {
                 tokio::task::consume_budget().await;
