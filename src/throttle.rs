@@ -3,25 +3,26 @@
 //! It reads no clock and awaits nothing: time is an argument. It never refunds (D3), and it never
 //! decides by anything a server says about itself (D2).
 
+mod ask;
 mod row;
+mod seat;
 mod seen;
+mod session;
 mod snapshot;
 mod windows;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
 
-use self::{
-    row::{Obstacle, Row, Window, obstacle},
-    windows::Windows,
-};
+use self::row::Row;
 pub use self::{
+    ask::{Admission, Ask},
     seen::{Entry, TaskInput, TaskUse},
+    session::Session,
     snapshot::{KindSnapshot, ServerSnapshot, SessionSnapshot, Snapshot, WindowSnapshot},
 };
 use crate::{
     limits::{ProtoSettings, ServerName, Settings},
-    question::{Method, QuestionKind},
-    refusal::{Cause, Refusal, RetryAfter},
+    refusal::{Cause, RetryAfter},
     sync::{AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, RwLock},
     window::{Epoch, Moment},
 };
@@ -74,6 +75,8 @@ struct Table {
     rows: HashMap<ServerName, Arc<Row>>,
     /// At this many rows, ended ones are looked for.
     sweep_at: usize,
+    /// When the last window of any row that was reclaimed ended.
+    reclaimed_until: Moment,
 }
 
 /// The settings, with those of each server worked out.
@@ -108,6 +111,7 @@ impl Throttle {
             table: Mutex::new(Table {
                 rows: HashMap::new(),
                 sweep_at: FEW_ROWS,
+                reclaimed_until: Moment::START,
             }),
             capacity: DEFAULT_CAPACITY,
             next_session: AtomicU64::new(1),
@@ -214,7 +218,9 @@ impl Throttle {
                 .then(|| RetryAfter::from_wait(at.until(Moment::from_nanos(from))));
             return Err(Cause::LimiterSaturated { retry_after });
         }
-        let row = Arc::new(Row::new(&self.settings(server)));
+        // A thread that took its time before a window's end may ask here after the row of that
+        // window is gone: counted from its own time, the new window would overlap the old one.
+        let row = Arc::new(Row::new(&self.settings(server), table.reclaimed_until));
         table.rows.insert(server.clone(), Arc::clone(&row));
         Ok(row)
     }
@@ -229,8 +235,12 @@ impl Throttle {
         // A session that ends while we look lowers this, and the minimum keeps that.
         self.reclaim_from.store(u64::MAX, Ordering::Relaxed);
         let mut earliest = u64::MAX;
+        let mut reclaimed_until = table.reclaimed_until;
         table.rows.retain(|_, row| match row.reclaimable_from() {
-            Some(from) if from <= at => false,
+            Some(from) if from <= at => {
+                reclaimed_until = reclaimed_until.max(from);
+                false
+            }
             Some(from) => {
                 earliest = earliest.min(from.to_nanos());
                 true
@@ -238,6 +248,7 @@ impl Throttle {
             None => true,
         });
         self.reclaim_from.fetch_min(earliest, Ordering::Relaxed);
+        table.reclaimed_until = reclaimed_until;
         table.sweep_at = FEW_ROWS.max(table.rows.len() * 2);
     }
 }
@@ -247,431 +258,5 @@ impl fmt::Debug for Throttle {
         f.debug_struct("Throttle")
             .field("capacity", &self.capacity)
             .finish_non_exhaustive()
-    }
-}
-
-/// What is asked at once: one question, or all of a round's (D7).
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Ask<'a> {
-    counts: [u32; 2],
-    /// The first entry's method of each kind, to be named in a refusal.
-    methods: [Option<&'a Method>; 2],
-}
-
-impl<'a> Ask<'a> {
-    /// Nothing yet.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self {
-            counts: [0; 2],
-            methods: [None; 2],
-        }
-    }
-
-    /// One question.
-    #[inline]
-    #[must_use]
-    pub const fn one(kind: QuestionKind, method: &'a Method) -> Self {
-        Self::new().and(kind, method, 1)
-    }
-
-    /// Adds `count` questions of a kind. Of several methods, the first one added is named.
-    #[inline]
-    #[must_use]
-    pub const fn and(mut self, kind: QuestionKind, method: &'a Method, count: u32) -> Self {
-        let kind = kind as usize;
-        if count > 0 {
-            self.counts[kind] = self.counts[kind].saturating_add(count);
-            if self.methods[kind].is_none() {
-                self.methods[kind] = Some(method);
-            }
-        }
-        self
-    }
-
-    /// How many questions of a kind.
-    #[must_use]
-    pub const fn count(&self, kind: QuestionKind) -> u32 {
-        self.counts[kind as usize]
-    }
-
-    /// How many questions in all.
-    #[must_use]
-    pub const fn total(&self) -> u32 {
-        self.counts[0].saturating_add(self.counts[1])
-    }
-
-    /// The kind, if it is a single question.
-    #[inline]
-    const fn single(&self) -> Option<QuestionKind> {
-        match self.counts {
-            [1, 0] => Some(QuestionKind::Sampling),
-            [0, 1] => Some(QuestionKind::Elicitation),
-            _ => None,
-        }
-    }
-
-    /// The method to name where the limit in the way bounds `kind`, or, for none, any.
-    fn method(&self, kind: Option<QuestionKind>) -> Method {
-        let first = match kind {
-            Some(kind) => self.methods[kind as usize],
-            None => self.methods[0].or(self.methods[1]),
-        };
-        first
-            .cloned()
-            .unwrap_or_else(|| kind.unwrap_or(QuestionKind::Sampling).into())
-    }
-}
-
-/// Proof that questions were admitted and charged. Only a throttle makes one.
-///
-/// Not `Clone`: it is used up by answering. Dropping it refunds nothing (D3).
-#[derive(Debug)]
-#[must_use = "the questions are charged whether they are answered or not"]
-pub struct Admission {
-    questions: u32,
-}
-
-impl Admission {
-    /// How many questions were charged.
-    #[must_use]
-    pub const fn questions(&self) -> u32 {
-        self.questions
-    }
-
-    /// One admission for each question of a round.
-    pub(crate) fn into_single(self) -> impl Iterator<Item = Self> {
-        (0..self.questions).map(|_| Self { questions: 1 })
-    }
-}
-
-/// One running client connected to one configured server.
-///
-/// It takes its place in the server's row with its first question. Dropping it ends its windows
-/// and leaves the server's as they are (D2).
-pub struct Session {
-    throttle: Arc<Throttle>,
-    server: ServerName,
-    number: u64,
-    seat: OnceLock<Seat>,
-}
-
-/// A session's place in its server's row.
-struct Seat {
-    row: Arc<Row>,
-    windows: Arc<Windows>,
-    key: usize,
-}
-
-impl Session {
-    /// The configured server.
-    #[must_use]
-    pub const fn server(&self) -> &ServerName {
-        &self.server
-    }
-
-    /// A number for logs and snapshots, unique within the throttle.
-    #[must_use]
-    pub const fn number(&self) -> u64 {
-        self.number
-    }
-
-    /// The settings in force for this session's server.
-    #[must_use]
-    pub fn settings(&self) -> Arc<ProtoSettings> {
-        self.throttle.settings(&self.server)
-    }
-
-    /// The throttle this is a session of.
-    #[must_use]
-    pub const fn throttle(&self) -> &Arc<Throttle> {
-        &self.throttle
-    }
-
-    /// Admits all of `ask` and charges it, or refuses all of it and charges nothing (D4, D7).
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`], naming the limit in the way whose window ends last.
-    pub fn admit(&self, now: Instant, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        self.admit_at(self.throttle.moment(now), ask)
-    }
-
-    /// As [`admit`](Self::admit), for callers that have the throttle's
-    /// [`moment`](Throttle::moment) already.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`admit`](Self::admit).
-    pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        // A single question cannot ask for more than the limit, so a full window settles it
-        // without the lock. That keeps a flood from slowing the sessions it shares the row with.
-        if let Some(kind) = ask.single()
-            && let Some(seat) = self.seat.get()
-        {
-            return if seat.is_full(at, kind) {
-                seat.refuse_one(at, kind, ask)
-            } else {
-                seat.admit_one(at, kind, ask)
-            };
-        }
-        self.admit_all(at, ask)
-    }
-
-    /// Admits a round, or a session's first question.
-    #[inline(never)]
-    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        if ask.total() == 0 {
-            // Not a question, so it makes no row.
-            return Ok(Admission { questions: 0 });
-        }
-        self.seat(at, ask)?.admit_all(at, ask)
-    }
-
-    /// Refuses a question if a window has no room for it, and counts the refusal; charges
-    /// nothing and takes no lock.
-    ///
-    /// For a shield in front of the dispatch (D12): `None` means "ask [`admit`](Self::admit)".
-    #[must_use]
-    pub fn refuse_early(
-        &self,
-        now: Instant,
-        kind: QuestionKind,
-        method: &Method,
-    ) -> Option<Refusal> {
-        let at = self.throttle.moment(now);
-        let seat = self.seat.get()?;
-        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
-    }
-
-    /// Looks at a task's entries: charges for those that were not seen before, all or none, and
-    /// remembers them. Entries that were seen are free.
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`]; nothing is charged, remembered or taken then.
-    pub fn admit_task<'e>(
-        &self,
-        now: Instant,
-        task: &str,
-        entries: &'e [Entry],
-        task_use: TaskUse,
-    ) -> Result<TaskInput<'e>, Refusal> {
-        let at = self.throttle.moment(now);
-        if entries.is_empty() {
-            return Ok(TaskInput {
-                charged: Ask::new(),
-                admission: Admission { questions: 0 },
-                entries: Vec::new(),
-            });
-        }
-        let seat = self.seat(at, &Entry::ask(entries))?;
-        // Held over the decision, so that two polls of one task cannot both find an entry new.
-        let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
-        let sorted = seen.sort(task, entries);
-        let ask = Entry::ask(sorted.fresh.iter().copied());
-        if ask.total() > 0 {
-            // The admission of what is taken is made below, of what is charged here or was before.
-            drop(seat.admit_all(at, &ask)?);
-        }
-        let taken = task_use == TaskUse::Take;
-        seen.remember(task, &sorted, taken);
-        let mut entries = Vec::new();
-        if taken {
-            entries.extend(sorted.fresh);
-            entries.extend(sorted.waiting);
-        }
-        Ok(TaskInput {
-            charged: ask,
-            admission: Admission {
-                questions: u32::try_from(entries.len()).unwrap_or(u32::MAX),
-            },
-            entries,
-        })
-    }
-
-    /// Forgets entries of a task that were taken and never answered: whoever shows them again
-    /// pays for them again.
-    pub fn forget_entries(&self, task: &str, entries: &[Entry]) {
-        if let Some(seat) = self.seat.get()
-            && let Ok(mut seen) = seat.row.seen.lock()
-        {
-            seen.forget_entries(task, entries);
-        }
-    }
-
-    /// Forgets a task that has ended.
-    pub fn forget_task(&self, task: &str) {
-        if let Some(seat) = self.seat.get()
-            && let Ok(mut seen) = seat.row.seen.lock()
-        {
-            seen.forget(task);
-        }
-    }
-
-    fn seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
-        match self.seat.get() {
-            Some(seat) => Ok(seat),
-            None => self.take_seat(at, ask),
-        }
-    }
-
-    /// The session's first question.
-    #[cold]
-    fn take_seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
-        let throttle = &*self.throttle;
-        let mut table = throttle.table.lock().map_err(|_| Refusal::internal())?;
-        // Another question of this session may have been first; the table's lock orders them.
-        if let Some(seat) = self.seat.get() {
-            return Ok(seat);
-        }
-        let row = throttle
-            .row(&mut table, &self.server, at)
-            .map_err(|cause| {
-                let questions = u64::from(ask.total());
-                let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
-                Refusal::new(cause, ask.method(None)).counted(before, ask.total())
-            })?;
-        let windows = Arc::new(Windows::default());
-        let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
-        if !book.has_sessions() {
-            // It may have been the row to be reclaimed next.
-            throttle.reclaim_from.store(0, Ordering::Relaxed);
-        }
-        let key = book.add_session(self.number, Arc::clone(&windows));
-        drop(book);
-        Ok(self.seat.get_or_init(|| Seat { row, windows, key }))
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        if let Some(seat) = self.seat.get()
-            && let Some(from) = seat.row.end_session(seat.key)
-        {
-            self.throttle
-                .reclaim_from
-                .fetch_min(from.to_nanos(), Ordering::Relaxed);
-        }
-    }
-}
-
-impl fmt::Debug for Session {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Session")
-            .field("server", &self.server)
-            .field("number", &self.number)
-            .finish_non_exhaustive()
-    }
-}
-
-impl Seat {
-    #[inline(never)] // The refusals before it need none of its registers.
-    fn admit_one(
-        &self,
-        at: Moment,
-        kind: QuestionKind,
-        ask: &Ask<'_>,
-    ) -> Result<Admission, Refusal> {
-        let Ok(mut book) = self.row.book.lock() else {
-            return Err(Refusal::internal());
-        };
-        if book.admit_one(at, kind, &self.row, &self.windows) {
-            return Ok(Admission { questions: 1 });
-        }
-        Err(self.refuse_under_lock(at, ask))
-    }
-
-    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
-        let Ok(mut book) = self.row.book.lock() else {
-            return Err(Refusal::internal());
-        };
-        if book.admit_all(at, ask, &self.row, &self.windows) {
-            return Ok(Admission {
-                questions: ask.total(),
-            });
-        }
-        Err(self.refuse_under_lock(at, ask))
-    }
-
-    /// The refusal where a window lacks room, while the book is held.
-    #[cold]
-    fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
-        match obstacle(at, ask, &self.row, &self.windows) {
-            Some(obstacle) => self.refuse(at, obstacle, ask, ask.total()),
-            // A state that cannot be (D13).
-            None => Refusal::internal(),
-        }
-    }
-
-    /// Whether a window is full. Takes no lock.
-    #[inline]
-    fn is_full(&self, at: Moment, kind: QuestionKind) -> bool {
-        let (server, session) = (self.row.windows.shut(kind), self.windows.shut(kind));
-        server.max(session).until(at).is_some()
-    }
-
-    /// Refuses one question, unless a change of settings comes in between.
-    #[inline(never)]
-    fn refuse_one(
-        &self,
-        at: Moment,
-        kind: QuestionKind,
-        ask: &Ask<'_>,
-    ) -> Result<Admission, Refusal> {
-        match self.refuse_if_full(at, kind, ask) {
-            Some(refusal) => Err(refusal),
-            None => self.admit_one(at, kind, ask),
-        }
-    }
-
-    /// The refusal of one question, if a window is full. Takes no lock.
-    #[inline]
-    fn refuse_if_full(&self, at: Moment, kind: QuestionKind, ask: &Ask<'_>) -> Option<Refusal> {
-        let server = self.row.windows.shut(kind);
-        let session = self.windows.shut(kind);
-        // The one that ends last, on a tie the server's.
-        let (scope, shut) = if session > server {
-            (Window::Session, session)
-        } else {
-            (Window::Server, server)
-        };
-        let ends = shut.until(at)?;
-        let max = self.row.bounds.of(kind, scope);
-        // A change of settings opens the windows before it sets the limits. If that happened
-        // between the two looks, the number may belong to another verdict: the lock decides.
-        if self.windows(scope).shut(kind) != shut {
-            return None;
-        }
-        let obstacle = Obstacle {
-            kind,
-            scope,
-            max,
-            ends: Some(ends),
-        };
-        Some(self.refuse(at, obstacle, ask, 1))
-    }
-
-    /// Counts refused questions at the window that is in the way.
-    #[inline]
-    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>, questions: u32) -> Refusal {
-        let before = self
-            .windows(obstacle.scope)
-            .count_refused(obstacle.kind, questions);
-        let cause = Cause::LimitExceeded {
-            limit: obstacle.limit(),
-            max: obstacle.max,
-            retry_after: obstacle
-                .ends
-                .map(|ends| RetryAfter::from_nanos(ends.to_nanos().saturating_sub(at.to_nanos()))),
-        };
-        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, questions)
-    }
-
-    fn windows(&self, scope: Window) -> &Windows {
-        match scope {
-            Window::Server => &self.row.windows,
-            Window::Session => &self.windows,
-        }
     }
 }

@@ -224,6 +224,25 @@ fn a_refusal_names_the_limit_that_refused() {
     }
 }
 
+/// Settings leave room and take it back while a question meets them. The refusal is one of the
+/// limit that was full, never of the one that was in force in between.
+#[test]
+fn a_refusal_never_names_a_limit_that_left_room() {
+    check(|| {
+        let core = Core::new(1, 0);
+        let session = core.seated();
+        let other = core.clone();
+        let change_and_back = move || {
+            other.update(5, 0);
+            other.update(1, 0);
+        };
+        let (_, verdict) = both(change_and_back, || core.ask(&session, 1));
+        if let Err(refusal) = verdict {
+            assert_eq!(max(&refusal), 1);
+        }
+    });
+}
+
 /// A limit that is lowered below what was used holds for whoever asks after it.
 #[test]
 fn a_lowered_limit_holds_from_the_next_question() {

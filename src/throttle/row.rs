@@ -25,6 +25,9 @@ pub(super) struct Row {
     pub(super) book: Mutex<Book>,
     /// Its own lock, always taken before the book's.
     pub(super) seen: Mutex<Seen>,
+    /// No question counts as asked before this: rows that were reclaimed had windows until then,
+    /// and this server's may have been among them (D5).
+    since: Moment,
 }
 
 /// Whose window.
@@ -35,20 +38,49 @@ pub(super) enum Window {
 }
 
 /// The limits in force, per kind, for the server and for each session; 0 is off. Written under
-/// the book's lock while no window is shut; a refusal reads the number it names without it.
+/// the book's lock; a refusal reads the number it names without it.
 #[derive(Debug)]
-pub(super) struct Bounds([[AtomicU32; 2]; 2]);
+pub(super) struct Bounds {
+    limits: [[AtomicU32; 2]; 2],
+    /// Odd while the limits and the windows they shut are being changed, and never the same
+    /// again. So whoever reads one even number before and after has read one set of limits.
+    changes: AtomicU32,
+}
 
 impl Bounds {
     fn new(settings: &ProtoSettings) -> Self {
-        Self(QuestionKind::ALL.map(|kind| {
-            [Window::Server, Window::Session]
-                .map(|scope| AtomicU32::new(limit_in(settings, kind, scope)))
-        }))
+        Self {
+            limits: QuestionKind::ALL.map(|kind| {
+                [Window::Server, Window::Session]
+                    .map(|scope| AtomicU32::new(limit_in(settings, kind, scope)))
+            }),
+            changes: AtomicU32::new(0),
+        }
+    }
+
+    /// How often the limits changed; `None` while they do.
+    #[inline]
+    pub(super) fn steady(&self) -> Option<u32> {
+        let changes = self.changes.load(Ordering::Acquire);
+        changes.is_multiple_of(2).then_some(changes)
+    }
+
+    /// Whether what was read since [`steady`](Self::steady) gave `changes` belongs together.
+    #[inline]
+    pub(super) fn unchanged_since(&self, changes: u32) -> bool {
+        // The reads in between acquire: whichever of them met a change's release sees its count.
+        self.changes.load(Ordering::Relaxed) == changes
+    }
+
+    /// Changes limits, and the windows they shut, so that a reader without the lock notices.
+    fn change(&self, change: impl FnOnce(&[[AtomicU32; 2]; 2])) {
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        change(&self.limits);
+        self.changes.fetch_add(1, Ordering::Release);
     }
 
     pub(super) fn of(&self, kind: QuestionKind, scope: Window) -> u32 {
-        self.0[kind as usize][scope as usize].load(Ordering::Acquire)
+        self.limits[kind as usize][scope as usize].load(Ordering::Acquire)
     }
 
     fn bound(&self, kind: QuestionKind, scope: Window) -> Option<u32> {
@@ -117,7 +149,7 @@ impl Obstacle {
 }
 
 impl Row {
-    pub(super) fn new(settings: &ProtoSettings) -> Self {
+    pub(super) fn new(settings: &ProtoSettings, since: Moment) -> Self {
         Self {
             windows: Windows::default(),
             bounds: Bounds::new(settings),
@@ -127,6 +159,7 @@ impl Row {
                 sessions: Slab::new(),
             }),
             seen: Mutex::new(Seen::default()),
+            since,
         }
     }
 
@@ -134,19 +167,16 @@ impl Row {
     pub(super) fn set_bounds(&self, settings: &ProtoSettings) {
         // A poisoned row refuses everything, whatever its limits are (D13).
         let Ok(book) = self.book.lock() else { return };
-        // Opened first: a refusal that finds a window shut on both sides of reading the limit
-        // knows that this limit shut it.
-        self.each_window(&book, |kind, _, windows| {
-            windows.set(kind, windows.window(kind), None);
-        });
-        for kind in QuestionKind::ALL {
-            for scope in [Window::Server, Window::Session] {
-                self.bounds.0[kind as usize][scope as usize]
-                    .store(limit_in(settings, kind, scope), Ordering::Release);
+        self.bounds.change(|limits| {
+            for kind in QuestionKind::ALL {
+                for scope in [Window::Server, Window::Session] {
+                    limits[kind as usize][scope as usize]
+                        .store(limit_in(settings, kind, scope), Ordering::Release);
+                }
             }
-        }
-        self.each_window(&book, |kind, scope, windows| {
-            windows.set(kind, windows.window(kind), self.bounds.bound(kind, scope));
+            self.each_window(&book, |kind, scope, windows| {
+                windows.set(kind, windows.window(kind), self.bounds.bound(kind, scope));
+            });
         });
     }
 
@@ -262,7 +292,7 @@ impl Book {
         row: &Row,
         session: &Windows,
     ) -> bool {
-        let charge = Charge::new(at, kind, 1, row, session);
+        let charge = Charge::new(at.max(row.since), kind, 1, row, session);
         if let Some(charge) = &charge {
             self.make(charge, row, session);
         }
@@ -277,6 +307,7 @@ impl Book {
         row: &Row,
         session: &Windows,
     ) -> bool {
+        let at = at.max(row.since);
         let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);

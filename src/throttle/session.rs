@@ -1,0 +1,225 @@
+//! A session: where one running client asks.
+
+use std::{fmt, sync::Arc, time::Instant};
+
+use super::{Admission, Ask, Entry, TaskInput, TaskUse, Throttle, seat::Seat, windows::Windows};
+use crate::{
+    limits::{ProtoSettings, ServerName},
+    question::{Method, QuestionKind},
+    refusal::Refusal,
+    sync::{OnceLock, Ordering},
+    window::Moment,
+};
+
+/// One running client connected to one configured server.
+///
+/// It takes its place in the server's row with its first question. Dropping it ends its windows
+/// and leaves the server's as they are (D2).
+pub struct Session {
+    pub(super) throttle: Arc<Throttle>,
+    pub(super) server: ServerName,
+    pub(super) number: u64,
+    pub(super) seat: OnceLock<Seat>,
+}
+
+impl Session {
+    /// The configured server.
+    #[must_use]
+    pub const fn server(&self) -> &ServerName {
+        &self.server
+    }
+
+    /// A number for logs and snapshots, unique within the throttle.
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The settings in force for this session's server.
+    #[must_use]
+    pub fn settings(&self) -> Arc<ProtoSettings> {
+        self.throttle.settings(&self.server)
+    }
+
+    /// The throttle this is a session of.
+    #[must_use]
+    pub const fn throttle(&self) -> &Arc<Throttle> {
+        &self.throttle
+    }
+
+    /// Admits all of `ask` and charges it, or refuses all of it and charges nothing (D4, D7).
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`], naming the limit in the way whose window ends last.
+    pub fn admit(&self, now: Instant, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        self.admit_at(self.throttle.moment(now), ask)
+    }
+
+    /// As [`admit`](Self::admit), for callers that have the throttle's
+    /// [`moment`](Throttle::moment) already.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`admit`](Self::admit).
+    pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        // A single question cannot ask for more than the limit, so a full window settles it
+        // without the lock. That keeps a flood from slowing the sessions it shares the row with.
+        if let Some(kind) = ask.single()
+            && let Some(seat) = self.seat.get()
+        {
+            return if seat.is_full(at, kind) {
+                seat.refuse_one(at, kind, ask)
+            } else {
+                seat.admit_one(at, kind, ask)
+            };
+        }
+        self.admit_all(at, ask)
+    }
+
+    /// Admits a round, or a session's first question.
+    #[inline(never)]
+    fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
+        if ask.total() == 0 {
+            // Not a question, so it makes no row.
+            return Ok(Admission { questions: 0 });
+        }
+        self.seat(at, ask)?.admit_all(at, ask)
+    }
+
+    /// Refuses a question if a window has no room for it, and counts the refusal; charges
+    /// nothing and takes no lock.
+    ///
+    /// For a shield in front of the dispatch (D12): `None` means "ask [`admit`](Self::admit)".
+    #[must_use]
+    pub fn refuse_early(
+        &self,
+        now: Instant,
+        kind: QuestionKind,
+        method: &Method,
+    ) -> Option<Refusal> {
+        let at = self.throttle.moment(now);
+        let seat = self.seat.get()?;
+        seat.refuse_if_full(at, kind, &Ask::one(kind, method))
+    }
+
+    /// Looks at a task's entries: charges for those that were not seen before, all or none, and
+    /// remembers them. Entries that were seen are free.
+    ///
+    /// # Errors
+    ///
+    /// The [`Refusal`]; nothing is charged, remembered or taken then.
+    pub fn admit_task<'e>(
+        &self,
+        now: Instant,
+        task: &str,
+        entries: &'e [Entry],
+        task_use: TaskUse,
+    ) -> Result<TaskInput<'e>, Refusal> {
+        let at = self.throttle.moment(now);
+        if entries.is_empty() {
+            return Ok(TaskInput {
+                charged: Ask::new(),
+                admission: Admission { questions: 0 },
+                entries: Vec::new(),
+            });
+        }
+        let seat = self.seat(at, &Entry::ask(entries))?;
+        // Held over the decision, so that two polls of one task cannot both find an entry new.
+        let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
+        let sorted = seen.sort(task, entries);
+        let ask = Entry::ask(sorted.fresh.iter().copied());
+        if ask.total() > 0 {
+            // The admission of what is taken is made below, of what is charged here or was before.
+            drop(seat.admit_all(at, &ask)?);
+        }
+        let taken = task_use == TaskUse::Take;
+        seen.remember(task, &sorted, taken);
+        let mut entries = Vec::new();
+        if taken {
+            entries.extend(sorted.fresh);
+            entries.extend(sorted.waiting);
+        }
+        Ok(TaskInput {
+            charged: ask,
+            admission: Admission {
+                questions: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+            },
+            entries,
+        })
+    }
+
+    /// Forgets entries of a task that were taken and never answered: whoever shows them again
+    /// pays for them again.
+    pub fn forget_entries(&self, task: &str, entries: &[Entry]) {
+        if let Some(seat) = self.seat.get()
+            && let Ok(mut seen) = seat.row.seen.lock()
+        {
+            seen.forget_entries(task, entries);
+        }
+    }
+
+    /// Forgets a task that has ended.
+    pub fn forget_task(&self, task: &str) {
+        if let Some(seat) = self.seat.get()
+            && let Ok(mut seen) = seat.row.seen.lock()
+        {
+            seen.forget(task);
+        }
+    }
+
+    fn seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
+        match self.seat.get() {
+            Some(seat) => Ok(seat),
+            None => self.take_seat(at, ask),
+        }
+    }
+
+    /// The session's first question.
+    #[cold]
+    fn take_seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
+        let throttle = &*self.throttle;
+        let mut table = throttle.table.lock().map_err(|_| Refusal::internal())?;
+        // Another question of this session may have been first; the table's lock orders them.
+        if let Some(seat) = self.seat.get() {
+            return Ok(seat);
+        }
+        let row = throttle
+            .row(&mut table, &self.server, at)
+            .map_err(|cause| {
+                let questions = u64::from(ask.total());
+                let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
+                Refusal::new(cause, ask.method(None)).counted(before, ask.total())
+            })?;
+        let windows = Arc::new(Windows::default());
+        let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
+        if !book.has_sessions() {
+            // It may have been the row to be reclaimed next.
+            throttle.reclaim_from.store(0, Ordering::Relaxed);
+        }
+        let key = book.add_session(self.number, Arc::clone(&windows));
+        drop(book);
+        Ok(self.seat.get_or_init(|| Seat { row, windows, key }))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if let Some(seat) = self.seat.get()
+            && let Some(from) = seat.row.end_session(seat.key)
+        {
+            self.throttle
+                .reclaim_from
+                .fetch_min(from.to_nanos(), Ordering::Relaxed);
+        }
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session")
+            .field("server", &self.server)
+            .field("number", &self.number)
+            .finish_non_exhaustive()
+    }
+}
