@@ -381,7 +381,11 @@ impl Serialize for AskTtl {
 /// It comes from the settings, never from the server. 1 to 128 bytes, kept byte for byte, without
 /// control or bidirectional characters, so that it can be shown.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ServerName(Arc<str>);
+pub struct ServerName(Arc<Name>);
+
+/// Behind one pointer, not the two words of an `Arc<str>`: every session keeps a name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Name(Box<str>);
 
 impl ServerName {
     /// What is valid.
@@ -394,13 +398,13 @@ impl ServerName {
     ///
     /// [`Invalid`] if it is empty, longer than 128 bytes, or has a control or bidirectional
     /// character.
-    pub fn new(name: impl Into<Arc<str>>) -> Result<Self, Invalid> {
+    pub fn new(name: impl Into<Box<str>>) -> Result<Self, Invalid> {
         let name = name.into();
         let reorders = |c: char| matches!(c, '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         let valid =
             (1..=128).contains(&name.len()) && !name.chars().any(|c| c.is_control() || reorders(c));
         if valid {
-            Ok(Self(name))
+            Ok(Self(Arc::new(Name(name))))
         } else {
             Err(Invalid::new(Self::EXPECTED, name))
         }
@@ -409,19 +413,19 @@ impl ServerName {
     /// The name.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.0.0
     }
 }
 
 impl Borrow<str> for ServerName {
     fn borrow(&self) -> &str {
-        &self.0
+        &self.0.0
     }
 }
 
 impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(self.as_str())
     }
 }
 
@@ -435,7 +439,7 @@ impl TryFrom<&str> for ServerName {
 
 impl Serialize for ServerName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
+        serializer.serialize_str(self.as_str())
     }
 }
 

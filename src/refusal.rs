@@ -18,7 +18,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use crate::{
     limits::{LimitName, Scope},
     question::{Method, QuestionKind},
-    window::WINDOW,
+    window::{Owner, WINDOW},
 };
 
 /// The JSON-RPC code of every refusal: "internal error", the one that peers report as it is.
@@ -129,19 +129,65 @@ impl Cause {
 /// It names no configured server and holds nothing of the question, so it can be sent as it is.
 /// It serialises to the JSON-RPC error object. Whether an error is a refusal of ours is known by
 /// this type, never by looking at `data`, which a server or a handler can copy.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Refusal {
-    cause: Cause,
+    why: Why,
     method: Option<Method>,
     questions: u32,
     refused_before: u64,
 }
 
+/// The limit on a window.
+pub(crate) const fn limit_of(kind: QuestionKind, owner: Owner) -> LimitName {
+    match owner {
+        Owner::Server => LimitName::per_server(kind),
+        Owner::Session => LimitName::per_session(kind),
+    }
+}
+
+/// A cause as a refusal keeps it: a flood's refusals are made by the million and most are never
+/// read, so what can be worked out from it is worked out on reading.
+#[derive(Clone, Copy, Debug)]
+enum Why {
+    Limit {
+        kind: QuestionKind,
+        owner: Owner,
+        max: u32,
+        /// In nanoseconds; `None` if asking again can never fit.
+        wait: Option<u64>,
+    },
+    Other(Cause),
+}
+
 impl Refusal {
+    /// A limit is in the way, for so many nanoseconds or for ever; it refuses `questions` here,
+    /// and refused `before` in the same window.
     #[inline]
+    pub(crate) const fn by_limit(
+        kind: QuestionKind,
+        owner: Owner,
+        max: u32,
+        wait: Option<u64>,
+        method: Method,
+        before: u64,
+        questions: u32,
+    ) -> Self {
+        Self {
+            why: Why::Limit {
+                kind,
+                owner,
+                max,
+                wait,
+            },
+            method: Some(method),
+            questions,
+            refused_before: before,
+        }
+    }
+
     pub(crate) const fn new(cause: Cause, method: Method) -> Self {
         Self {
-            cause,
+            why: Why::Other(cause),
             method: Some(method),
             questions: 1,
             refused_before: 0,
@@ -158,7 +204,7 @@ impl Refusal {
 
     pub(crate) const fn internal() -> Self {
         Self {
-            cause: Cause::Internal,
+            why: Why::Other(Cause::Internal),
             method: None,
             questions: 1,
             refused_before: 0,
@@ -167,14 +213,26 @@ impl Refusal {
 
     /// Why.
     #[must_use]
-    pub const fn cause(&self) -> &Cause {
-        &self.cause
+    pub fn cause(&self) -> Cause {
+        match self.why {
+            Why::Limit {
+                kind,
+                owner,
+                max,
+                wait,
+            } => Cause::LimitExceeded {
+                limit: limit_of(kind, owner),
+                max,
+                retry_after: wait.map(RetryAfter::from_nanos),
+            },
+            Why::Other(cause) => cause,
+        }
     }
 
     /// The setting in the way, if it is one.
     #[must_use]
-    pub const fn limit(&self) -> Option<LimitName> {
-        match self.cause {
+    pub fn limit(&self) -> Option<LimitName> {
+        match self.cause() {
             Cause::LimitExceeded { limit, .. } => Some(limit),
             Cause::RoundsExceeded { .. } => Some(LimitName::AskRounds),
             Cause::QuestionExpired { .. } => Some(LimitName::AskTtl),
@@ -191,7 +249,7 @@ impl Refusal {
     /// What the refusal is about: the limit's scope, or the limiter itself.
     #[must_use]
     pub fn scope(&self) -> Option<Scope> {
-        match self.cause {
+        match self.cause() {
             Cause::LimiterSaturated { .. } => Some(Scope::Limiter),
             _ => self.limit().map(LimitName::scope),
         }
@@ -199,8 +257,8 @@ impl Refusal {
 
     /// When to ask again; `None` if there is no such time.
     #[must_use]
-    pub const fn retry_after(&self) -> Option<RetryAfter> {
-        match self.cause {
+    pub fn retry_after(&self) -> Option<RetryAfter> {
+        match self.cause() {
             Cause::LimitExceeded { retry_after, .. } | Cause::LimiterSaturated { retry_after } => {
                 retry_after
             }
@@ -235,7 +293,7 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.cause {
+        match self.cause() {
             Cause::LimitExceeded {
                 limit,
                 max,
@@ -270,6 +328,18 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Two refusals are equal if they say the same: nobody is told the nanoseconds.
+impl PartialEq for Refusal {
+    fn eq(&self, other: &Self) -> bool {
+        self.cause() == other.cause()
+            && self.method == other.method
+            && self.questions == other.questions
+            && self.refused_before == other.refused_before
+    }
+}
+
+impl Eq for Refusal {}
+
 impl std::error::Error for Refusal {}
 
 impl Serialize for Refusal {
@@ -290,7 +360,7 @@ impl Serialize for RefusalData<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let refusal = self.0;
         let mut data = serializer.serialize_map(None)?;
-        data.serialize_entry(key::CAUSE, refusal.cause.as_str())?;
+        data.serialize_entry(key::CAUSE, refusal.cause().as_str())?;
         if let Some(limit) = refusal.limit() {
             data.serialize_entry(key::LIMIT, limit.as_str())?;
         }
@@ -300,7 +370,7 @@ impl Serialize for RefusalData<'_> {
         if let Some(method) = &refusal.method {
             data.serialize_entry(key::METHOD, method.as_str())?;
         }
-        match refusal.cause {
+        match refusal.cause() {
             Cause::LimitExceeded { max, .. } => {
                 data.serialize_entry(key::MAX, &max)?;
                 data.serialize_entry(key::WINDOW_SECONDS, &WINDOW.as_secs())?;

@@ -197,8 +197,8 @@ fn log(verdict: &Verdict<'_>) {
     }
 }
 
-const fn max_of(refusal: &Refusal) -> Option<u32> {
-    match *refusal.cause() {
+fn max_of(refusal: &Refusal) -> Option<u32> {
+    match refusal.cause() {
         Cause::LimitExceeded { max, .. } | Cause::RoundsExceeded { max } => Some(max),
         _ => None,
     }

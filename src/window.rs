@@ -58,6 +58,13 @@ impl Epoch {
     }
 }
 
+/// Whose window it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Server,
+    Session,
+}
+
 /// What keeps a question out of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Full {
@@ -103,7 +110,7 @@ impl FixedWindow {
     ///
     /// [`Full`] if they don't, with the window's end.
     pub const fn room(&self, now: Moment, limit: u32, asked: u32) -> Result<(), Full> {
-        if self.charged(now, asked).used <= limit {
+        if self.used(now).saturating_add(asked) <= limit {
             Ok(())
         } else if asked > limit {
             Err(Full { ends: None })
@@ -119,33 +126,40 @@ impl FixedWindow {
     /// asked [`room`](Self::room) at the same moment.
     pub const fn charge(&mut self, now: Moment, asked: u32) {
         if asked > 0 {
-            *self = self.charged(now, asked);
+            *self = self.open_at(now, Moment::START);
+            self.used = self.used.saturating_add(asked);
         }
     }
 
-    /// The window after counting `asked` at `now`; `None` if they don't fit under `limit`.
+    /// The window after counting `asked` at `now`; `None` if they don't fit under `limit`. A
+    /// window that opens does so at `earliest` or later.
     #[inline]
-    pub(crate) const fn charged_within(&self, now: Moment, limit: u32, asked: u32) -> Option<Self> {
-        let charged = self.charged(now, asked);
-        if charged.used <= limit {
-            Some(charged)
-        } else {
-            None
-        }
+    pub(crate) fn charged_within(
+        &self,
+        now: Moment,
+        earliest: Moment,
+        limit: u32,
+        asked: u32,
+    ) -> Option<Self> {
+        let Self { ends, used } = self.open_at(now, earliest);
+        // In this order since what was used can be over a limit that was lowered.
+        let fits = asked <= limit && used <= limit - asked;
+        fits.then(|| Self {
+            ends,
+            used: used + asked,
+        })
     }
 
+    /// The window to count in at `now`: this one, or an empty one if this has ended.
     #[inline]
-    const fn charged(&self, now: Moment, asked: u32) -> Self {
+    const fn open_at(&self, now: Moment, earliest: Moment) -> Self {
         if self.is_open(now) {
-            Self {
-                ends: self.ends,
-                used: self.used.saturating_add(asked),
-            }
-        } else {
-            Self {
-                ends: now.plus(WINDOW),
-                used: asked,
-            }
+            return *self;
+        }
+        let opens = if now.0 > earliest.0 { now } else { earliest };
+        Self {
+            ends: opens.plus(WINDOW),
+            used: 0,
         }
     }
 

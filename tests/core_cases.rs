@@ -152,7 +152,7 @@ fn a_saturated_table_promises_no_time_while_every_row_has_a_session() {
     let keeps = core.session("a");
     assert!(admitted(&keeps, core.at(0), SAMPLING));
     let newcomer = core.session("c");
-    let retry = |at: u64| match *ask(&newcomer, core.at(at), SAMPLING).unwrap_err().cause() {
+    let retry = |at: u64| match ask(&newcomer, core.at(at), SAMPLING).unwrap_err().cause() {
         Cause::LimiterSaturated { retry_after } => retry_after.map(|retry| retry.as_secs()),
         ref other => panic!("{other:?}"),
     };

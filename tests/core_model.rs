@@ -93,7 +93,7 @@ impl Pair {
                         assert_eq!(admission.questions(), sampling + elicitation);
                         Expected::Admitted
                     }
-                    Err(refusal) => match *refusal.cause() {
+                    Err(refusal) => match refusal.cause() {
                         Cause::LimitExceeded {
                             limit,
                             max,

@@ -60,7 +60,7 @@ fn meanwhile<T>(work: impl Fn() + Sync, body: impl FnOnce() -> T) -> T {
 }
 
 fn max_of(refusal: &Refusal) -> u32 {
-    match *refusal.cause() {
+    match refusal.cause() {
         Cause::LimitExceeded { max, .. } => max,
         ref other => panic!("{other:?}"),
     }

@@ -114,7 +114,7 @@ fn ten_thousand_windows() {
         );
         let got = by_hand::ask_round(session, core.at(at), counts[0], counts[1])
             .err()
-            .map(|refusal| match *refusal.cause() {
+            .map(|refusal| match refusal.cause() {
                 Cause::LimitExceeded {
                     limit, retry_after, ..
                 } => (limit.as_str(), retry_after.map(|retry| retry.as_secs())),

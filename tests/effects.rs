@@ -94,7 +94,7 @@ async fn rounds_of(text: &str) -> u32 {
     };
     tokio::select! {
         result = session.call_tool(CallToolRequestParams::new("t")) => match result {
-            Err(CallError::Refused(refused)) => match *refused.refusal().cause() {
+            Err(CallError::Refused(refused)) => match refused.refusal().cause() {
                 Cause::RoundsExceeded { max } => max,
                 ref other => panic!("{other:?}"),
             },

@@ -325,7 +325,7 @@ async fn rounds_bounded() {
     };
     let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
     let refused = refused(result.unwrap_err());
-    assert_eq!(refused.refusal().cause(), &Cause::RoundsExceeded { max: 3 });
+    assert_eq!(refused.refusal().cause(), Cause::RoundsExceeded { max: 3 });
     assert_eq!(refused.refusal().method().unwrap().as_str(), "tools/call");
     assert_eq!(log.questions().len(), 2, "the last round reached nobody");
     session.into_inner().cancel().await.unwrap();

@@ -95,7 +95,7 @@ fn both<A: Send + 'static, B>(
 }
 
 fn max(refusal: &Refusal) -> u32 {
-    match *refusal.cause() {
+    match refusal.cause() {
         Cause::LimitExceeded { max, .. } => max,
         ref other => panic!("{other:?}"),
     }

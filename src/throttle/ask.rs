@@ -2,12 +2,15 @@
 
 use crate::question::{Method, QuestionKind};
 
+static SAMPLING: Method = Method::protocol(QuestionKind::Sampling.method());
+static ELICITATION: Method = Method::protocol(QuestionKind::Elicitation.method());
+
 /// What is asked at once: one question, or all of a round's (D7).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {
     counts: [u32; 2],
     /// The first entry's method of each kind, to be named in a refusal.
-    methods: [Option<&'a Method>; 2],
+    methods: [&'a Method; 2],
 }
 
 impl<'a> Ask<'a> {
@@ -16,7 +19,7 @@ impl<'a> Ask<'a> {
     pub const fn new() -> Self {
         Self {
             counts: [0; 2],
-            methods: [None; 2],
+            methods: [&SAMPLING, &ELICITATION],
         }
     }
 
@@ -33,10 +36,10 @@ impl<'a> Ask<'a> {
     pub const fn and(mut self, kind: QuestionKind, method: &'a Method, count: u32) -> Self {
         let kind = kind as usize;
         if count > 0 {
-            self.counts[kind] = self.counts[kind].saturating_add(count);
-            if self.methods[kind].is_none() {
-                self.methods[kind] = Some(method);
+            if self.counts[kind] == 0 {
+                self.methods[kind] = method;
             }
+            self.counts[kind] = self.counts[kind].saturating_add(count);
         }
         self
     }
@@ -56,22 +59,34 @@ impl<'a> Ask<'a> {
     /// The kind, if it is a single question.
     #[inline]
     pub(super) const fn single(&self) -> Option<QuestionKind> {
-        match self.counts {
-            [1, 0] => Some(QuestionKind::Sampling),
-            [0, 1] => Some(QuestionKind::Elicitation),
+        // As one number, which is compared at once.
+        match (self.counts[1] as u64) << 32 | self.counts[0] as u64 {
+            0x0000_0000_0000_0001 => Some(QuestionKind::Sampling),
+            0x0000_0001_0000_0000 => Some(QuestionKind::Elicitation),
             _ => None,
         }
     }
 
-    /// The method to name where the limit in the way bounds `kind`, or, for none, any.
-    pub(super) fn method(&self, kind: Option<QuestionKind>) -> Method {
-        let first = match kind {
-            Some(kind) => self.methods[kind as usize],
-            None => self.methods[0].or(self.methods[1]),
-        };
-        first
-            .cloned()
-            .unwrap_or_else(|| kind.unwrap_or(QuestionKind::Sampling).into())
+    /// The method to name where a limit on `kind` is in the way.
+    #[inline]
+    pub(super) fn method(&self, kind: QuestionKind) -> Method {
+        self.methods[kind as usize].clone()
+    }
+
+    /// The method to name where no limit is.
+    pub(super) fn first_method(&self) -> Method {
+        let mut kinds = QuestionKind::ALL.into_iter();
+        self.method(
+            kinds
+                .find(|kind| self.count(*kind) > 0)
+                .unwrap_or(QuestionKind::Sampling),
+        )
+    }
+}
+
+impl Default for Ask<'_> {
+    fn default() -> Self {
+        Self::new()
     }
 }
 

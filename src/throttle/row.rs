@@ -11,10 +11,11 @@ use super::{
     windows::Windows,
 };
 use crate::{
-    limits::{LimitName, ProtoSettings, ServerName},
+    limits::{ProtoSettings, ServerName},
     question::QuestionKind,
+    refusal::limit_of,
     sync::{AtomicU32, Mutex, Ordering},
-    window::{FixedWindow, Full, Moment},
+    window::{FixedWindow, Full, Moment, Owner},
 };
 
 /// Everything counted for one configured server.
@@ -30,20 +31,14 @@ pub(super) struct Row {
     since: Moment,
 }
 
-/// Whose window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Window {
-    Server,
-    Session,
-}
-
 /// The limits in force, per kind, for the server and for each session; 0 is off. Written under
 /// the book's lock; a refusal reads the number it names without it.
 #[derive(Debug)]
 pub(super) struct Bounds {
     limits: [[AtomicU32; 2]; 2],
-    /// Odd while the limits and the windows they shut are being changed, and never the same
-    /// again. So whoever reads one even number before and after has read one set of limits.
+    /// How often they changed. It goes up after the windows that the old limits shut were opened,
+    /// and before the new limits are there: a window that is found shut, and a limit that is read
+    /// after it, belong together if this is the same before and after both.
     changes: AtomicU32,
 }
 
@@ -51,57 +46,43 @@ impl Bounds {
     fn new(settings: &ProtoSettings) -> Self {
         Self {
             limits: QuestionKind::ALL.map(|kind| {
-                [Window::Server, Window::Session]
-                    .map(|scope| AtomicU32::new(limit_in(settings, kind, scope)))
+                [Owner::Server, Owner::Session]
+                    .map(|owner| AtomicU32::new(limit_in(settings, kind, owner)))
             }),
             changes: AtomicU32::new(0),
         }
     }
 
-    /// How often the limits changed; `None` while they do.
+    /// How often the limits changed.
     #[inline]
-    pub(super) fn steady(&self) -> Option<u32> {
-        let changes = self.changes.load(Ordering::Acquire);
-        changes.is_multiple_of(2).then_some(changes)
+    pub(super) fn changes(&self) -> u32 {
+        self.changes.load(Ordering::Acquire)
     }
 
-    /// Whether what was read since [`steady`](Self::steady) gave `changes` belongs together.
+    /// Whether a window found shut since [`changes`](Self::changes) was asked, and the limit read
+    /// after it, belong together.
     #[inline]
     pub(super) fn unchanged_since(&self, changes: u32) -> bool {
         // The reads in between acquire: whichever of them met a change's release sees its count.
         self.changes.load(Ordering::Relaxed) == changes
     }
 
-    /// Changes limits, and the windows they shut, so that a reader without the lock notices.
-    fn change(&self, change: impl FnOnce(&[[AtomicU32; 2]; 2])) {
-        self.changes.fetch_add(1, Ordering::Relaxed);
-        change(&self.limits);
-        self.changes.fetch_add(1, Ordering::Release);
+    pub(super) fn of(&self, kind: QuestionKind, owner: Owner) -> u32 {
+        self.limits[kind as usize][owner as usize].load(Ordering::Acquire)
     }
 
-    pub(super) fn of(&self, kind: QuestionKind, scope: Window) -> u32 {
-        self.limits[kind as usize][scope as usize].load(Ordering::Acquire)
-    }
-
-    fn bound(&self, kind: QuestionKind, scope: Window) -> Option<u32> {
-        match self.of(kind, scope) {
+    fn bound(&self, kind: QuestionKind, owner: Owner) -> Option<u32> {
+        match self.of(kind, owner) {
             0 => None,
             bound => Some(bound),
         }
     }
 }
 
-fn limit_in(settings: &ProtoSettings, kind: QuestionKind, scope: Window) -> u32 {
+fn limit_in(settings: &ProtoSettings, kind: QuestionKind, owner: Owner) -> u32 {
     settings
-        .window_limit(limit_name(kind, scope))
+        .window_limit(limit_of(kind, owner))
         .map_or(0, crate::limits::Limit::get)
-}
-
-const fn limit_name(kind: QuestionKind, scope: Window) -> LimitName {
-    match scope {
-        Window::Server => LimitName::per_server(kind),
-        Window::Session => LimitName::per_session(kind),
-    }
 }
 
 /// What the row's lock guards, besides all the windows.
@@ -125,7 +106,7 @@ struct Place {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Obstacle {
     pub(super) kind: QuestionKind,
-    pub(super) scope: Window,
+    pub(super) owner: Owner,
     /// The limit.
     pub(super) max: u32,
     /// `None` if the ask can never fit.
@@ -133,10 +114,6 @@ pub(super) struct Obstacle {
 }
 
 impl Obstacle {
-    pub(super) const fn limit(&self) -> LimitName {
-        limit_name(self.kind, self.scope)
-    }
-
     /// Whether this one is named rather than `other`, which comes before it in the settings
     /// table: what can never fit wins, then what ends last.
     fn outlasts(&self, other: &Self) -> bool {
@@ -167,24 +144,26 @@ impl Row {
     pub(super) fn set_bounds(&self, settings: &ProtoSettings) {
         // A poisoned row refuses everything, whatever its limits are (D13).
         let Ok(book) = self.book.lock() else { return };
-        self.bounds.change(|limits| {
-            for kind in QuestionKind::ALL {
-                for scope in [Window::Server, Window::Session] {
-                    limits[kind as usize][scope as usize]
-                        .store(limit_in(settings, kind, scope), Ordering::Release);
-                }
+        self.each_window(&book, |kind, _, windows| {
+            windows.set(kind, windows.window(kind), None);
+        });
+        self.bounds.changes.fetch_add(1, Ordering::Release);
+        for kind in QuestionKind::ALL {
+            for owner in [Owner::Server, Owner::Session] {
+                self.bounds.limits[kind as usize][owner as usize]
+                    .store(limit_in(settings, kind, owner), Ordering::Release);
             }
-            self.each_window(&book, |kind, scope, windows| {
-                windows.set(kind, windows.window(kind), self.bounds.bound(kind, scope));
-            });
+        }
+        self.each_window(&book, |kind, owner, windows| {
+            windows.set(kind, windows.window(kind), self.bounds.bound(kind, owner));
         });
     }
 
-    fn each_window(&self, book: &Book, f: impl Fn(QuestionKind, Window, &Windows)) {
+    fn each_window(&self, book: &Book, f: impl Fn(QuestionKind, Owner, &Windows)) {
         for kind in QuestionKind::ALL {
-            f(kind, Window::Server, &self.windows);
+            f(kind, Owner::Server, &self.windows);
             for (_, place) in &book.sessions {
-                f(kind, Window::Session, &place.windows);
+                f(kind, Owner::Session, &place.windows);
             }
         }
     }
@@ -199,7 +178,7 @@ impl Row {
         };
         let place = book.sessions.try_remove(key)?;
         for kind in QuestionKind::ALL {
-            book.refused[kind as usize][Window::Session as usize] +=
+            book.refused[kind as usize][Owner::Session as usize] +=
                 place.windows.take_refused(kind);
         }
         if !book.sessions.is_empty() {
@@ -228,8 +207,8 @@ impl Row {
             Ok(book) => book,
             Err(poisoned) => poisoned.into_inner(),
         };
-        let show = |kind, scope, windows: &Windows| {
-            let bound = self.bounds.bound(kind, scope);
+        let show = |kind, owner, windows: &Windows| {
+            let bound = self.bounds.bound(kind, owner);
             WindowSnapshot::new(&windows.window(kind), bound, windows.refused(kind), at)
         };
         let kinds = QuestionKind::ALL.map(|kind| {
@@ -240,7 +219,7 @@ impl Row {
                 .map(|(_, place)| place.windows.refused(kind))
                 .sum();
             KindSnapshot {
-                window: show(kind, Window::Server, &self.windows),
+                window: show(kind, Owner::Server, &self.windows),
                 admitted: book.admitted[kind as usize],
                 refused_by_server_limit: server + self.windows.refused(kind),
                 refused_by_session_limit: session + open,
@@ -251,7 +230,7 @@ impl Row {
             .iter()
             .map(|(_, place)| {
                 let [sampling, elicitation] =
-                    QuestionKind::ALL.map(|kind| show(kind, Window::Session, &place.windows));
+                    QuestionKind::ALL.map(|kind| show(kind, Owner::Session, &place.windows));
                 SessionSnapshot {
                     session: place.number,
                     sampling,
@@ -292,7 +271,7 @@ impl Book {
         row: &Row,
         session: &Windows,
     ) -> bool {
-        let charge = Charge::new(at.max(row.since), kind, 1, row, session);
+        let charge = Charge::new(at, kind, 1, row, session);
         if let Some(charge) = &charge {
             self.make(charge, row, session);
         }
@@ -307,7 +286,6 @@ impl Book {
         row: &Row,
         session: &Windows,
     ) -> bool {
-        let at = at.max(row.since);
         let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);
@@ -366,13 +344,13 @@ impl Charge {
         row: &Row,
         session: &Windows,
     ) -> Option<Self> {
-        let charged = |scope, windows: &Windows| {
-            let bound = row.bounds.of(kind, scope);
+        let charged = |owner, windows: &Windows| {
+            let bound = row.bounds.of(kind, owner);
             if bound == 0 {
                 return Some(Charged::Off);
             }
             let before = windows.window(kind);
-            let after = before.charged_within(at, bound, asked)?;
+            let after = before.charged_within(at, row.since, bound, asked)?;
             Some(Charged::Counted {
                 before,
                 after,
@@ -382,8 +360,8 @@ impl Charge {
         Some(Self {
             kind,
             asked,
-            server: charged(Window::Server, &row.windows)?,
-            session: charged(Window::Session, session)?,
+            server: charged(Owner::Server, &row.windows)?,
+            session: charged(Owner::Session, session)?,
         })
     }
 }
@@ -400,10 +378,17 @@ impl Charged {
         else {
             return;
         };
-        if after.last_ends() != before.last_ends() {
+        let opens = after.last_ends() != before.last_ends();
+        if opens {
             *refused += windows.take_refused(kind);
         }
-        windows.set(kind, after, Some(bound));
+        // Most questions neither open a window nor take its last room, which is all that is to be
+        // seen without the lock.
+        if opens || after.is_full(bound) {
+            windows.set(kind, after, Some(bound));
+        } else {
+            windows.set_used(kind, after.last_used());
+        }
     }
 }
 
@@ -420,8 +405,8 @@ pub(super) fn obstacle(
         .filter(|kind| ask.count(*kind) > 0);
     let mut worst: Option<Obstacle> = None;
     for kind in kinds {
-        for (scope, windows) in [(Window::Server, &row.windows), (Window::Session, session)] {
-            let Some(bound) = row.bounds.bound(kind, scope) else {
+        for (owner, windows) in [(Owner::Server, &row.windows), (Owner::Session, session)] {
+            let Some(bound) = row.bounds.bound(kind, owner) else {
                 continue;
             };
             let Err(Full { ends }) = windows.window(kind).room(at, bound, ask.count(kind)) else {
@@ -429,7 +414,7 @@ pub(super) fn obstacle(
             };
             let obstacle = Obstacle {
                 kind,
-                scope,
+                owner,
                 max: bound,
                 ends,
             };

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use super::{
     Admission, Ask,
-    row::{Obstacle, Row, Window, obstacle},
-    windows::Windows,
+    row::{Obstacle, Row, obstacle},
+    windows::{Shut, Windows},
 };
 use crate::{
     question::QuestionKind,
-    refusal::{Cause, Refusal, RetryAfter},
-    window::Moment,
+    refusal::Refusal,
+    window::{Moment, Owner},
 };
 
 /// A session's place in its server's row.
@@ -22,8 +22,22 @@ pub(super) struct Seat {
 }
 
 impl Seat {
+    /// Refuses one question where a window is full, or else asks for room under the lock.
+    #[inline(always)]
+    pub(super) fn decide_one(
+        &self,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Result<Admission, Refusal> {
+        match self.refuse_if_full(at, kind, ask) {
+            Some(refusal) => Err(refusal),
+            None => self.admit_one(at, kind, ask),
+        }
+    }
+
     #[inline(never)] // The refusals before it need none of its registers.
-    pub(super) fn admit_one(
+    fn admit_one(
         &self,
         at: Moment,
         kind: QuestionKind,
@@ -53,87 +67,79 @@ impl Seat {
     /// The refusal where a window lacks room, while the book is held.
     #[cold]
     fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
-        match obstacle(at, ask, &self.row, &self.windows) {
-            Some(obstacle) => self.refuse(at, obstacle, ask, ask.total()),
+        let Some(obstacle) = obstacle(at, ask, &self.row, &self.windows) else {
             // A state that cannot be (D13).
-            None => Refusal::internal(),
-        }
-    }
-
-    /// Whether a window is full. Takes no lock.
-    #[inline]
-    pub(super) fn is_full(&self, at: Moment, kind: QuestionKind) -> bool {
-        let (server, session) = (self.row.windows.shut(kind), self.windows.shut(kind));
-        server.max(session).until(at).is_some()
-    }
-
-    /// Refuses one question, unless a change of settings comes in between.
-    #[inline(never)]
-    pub(super) fn refuse_one(
-        &self,
-        at: Moment,
-        kind: QuestionKind,
-        ask: &Ask<'_>,
-    ) -> Result<Admission, Refusal> {
-        match self.refuse_if_full(at, kind, ask) {
-            Some(refusal) => Err(refusal),
-            None => self.admit_one(at, kind, ask),
-        }
+            return Refusal::internal();
+        };
+        let Obstacle {
+            kind,
+            owner,
+            max,
+            ends,
+        } = obstacle;
+        let wait = ends.map(|ends| ends.to_nanos().saturating_sub(at.to_nanos()));
+        self.refuse(kind, owner, max, wait, ask, ask.total())
     }
 
     /// The refusal of one question, if a window is full. Takes no lock.
-    #[inline]
+    #[inline(always)]
     pub(super) fn refuse_if_full(
         &self,
         at: Moment,
         kind: QuestionKind,
         ask: &Ask<'_>,
     ) -> Option<Refusal> {
-        let bounds = self.row.bounds.steady()?;
+        let changes = self.row.bounds.changes();
         let server = self.row.windows.shut(kind);
         let session = self.windows.shut(kind);
-        // The one that ends last, on a tie the server's.
-        let (scope, shut) = if session > server {
-            (Window::Session, session)
+        // The one that ends last is named, on a tie the server's. Each is compiled by itself, so
+        // that it finds its window and its limit at fixed places.
+        if session > server {
+            self.refuse_by(Owner::Session, session, changes, at, kind, ask)
         } else {
-            (Window::Server, server)
-        };
-        let ends = shut.until(at)?;
-        let max = self.row.bounds.of(kind, scope);
+            self.refuse_by(Owner::Server, server, changes, at, kind, ask)
+        }
+    }
+
+    #[inline(always)]
+    fn refuse_by(
+        &self,
+        owner: Owner,
+        shut: Shut,
+        changes: u32,
+        at: Moment,
+        kind: QuestionKind,
+        ask: &Ask<'_>,
+    ) -> Option<Refusal> {
+        let wait = shut.wait(at)?;
+        let max = self.row.bounds.of(kind, owner);
         // If the settings changed between the looks, the number may be that of a limit which
         // left room: the lock decides.
-        if !self.row.bounds.unchanged_since(bounds) {
+        if !self.row.bounds.unchanged_since(changes) {
             return None;
         }
-        let obstacle = Obstacle {
-            kind,
-            scope,
-            max,
-            ends: Some(ends),
-        };
-        Some(self.refuse(at, obstacle, ask, 1))
+        Some(self.refuse(kind, owner, max, Some(wait), ask, 1))
     }
 
     /// Counts refused questions at the window that is in the way.
-    #[inline]
-    fn refuse(&self, at: Moment, obstacle: Obstacle, ask: &Ask<'_>, questions: u32) -> Refusal {
-        let before = self
-            .windows(obstacle.scope)
-            .count_refused(obstacle.kind, questions);
-        let cause = Cause::LimitExceeded {
-            limit: obstacle.limit(),
-            max: obstacle.max,
-            retry_after: obstacle
-                .ends
-                .map(|ends| RetryAfter::from_nanos(ends.to_nanos().saturating_sub(at.to_nanos()))),
-        };
-        Refusal::new(cause, ask.method(Some(obstacle.kind))).counted(before, questions)
+    #[inline(always)]
+    fn refuse(
+        &self,
+        kind: QuestionKind,
+        owner: Owner,
+        max: u32,
+        wait: Option<u64>,
+        ask: &Ask<'_>,
+        questions: u32,
+    ) -> Refusal {
+        let before = self.windows(owner).count_refused(kind, questions);
+        Refusal::by_limit(kind, owner, max, wait, ask.method(kind), before, questions)
     }
 
-    fn windows(&self, scope: Window) -> &Windows {
-        match scope {
-            Window::Server => &self.row.windows,
-            Window::Session => &self.windows,
+    fn windows(&self, owner: Owner) -> &Windows {
+        match owner {
+            Owner::Server => &self.row.windows,
+            Owner::Session => &self.windows,
         }
     }
 }

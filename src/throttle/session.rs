@@ -65,16 +65,15 @@ impl Session {
     pub fn admit_at(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         // A single question cannot ask for more than the limit, so a full window settles it
         // without the lock. That keeps a flood from slowing the sessions it shares the row with.
-        if let Some(kind) = ask.single()
-            && let Some(seat) = self.seat.get()
-        {
-            return if seat.is_full(at, kind) {
-                seat.refuse_one(at, kind, ask)
-            } else {
-                seat.admit_one(at, kind, ask)
-            };
+        let Some(seat) = self.seat.get() else {
+            return self.admit_all(at, ask);
+        };
+        // Each kind is compiled by itself, so that a refusal finds its windows at fixed places.
+        match ask.single() {
+            Some(QuestionKind::Sampling) => seat.decide_one(at, QuestionKind::Sampling, ask),
+            Some(QuestionKind::Elicitation) => seat.decide_one(at, QuestionKind::Elicitation, ask),
+            None => self.admit_all(at, ask),
         }
-        self.admit_all(at, ask)
     }
 
     /// Admits a round, or a session's first question.
@@ -189,7 +188,7 @@ impl Session {
             .map_err(|cause| {
                 let questions = u64::from(ask.total());
                 let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
-                Refusal::new(cause, ask.method(None)).counted(before, ask.total())
+                Refusal::new(cause, ask.first_method()).counted(before, ask.total())
             })?;
         let windows = Arc::new(Windows::default());
         let mut book = row.book.lock().map_err(|_| Refusal::internal())?;

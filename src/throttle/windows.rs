@@ -37,6 +37,13 @@ impl Windows {
         self.ends[kind as usize].store(shut.0, Ordering::Release);
     }
 
+    /// Stores how many a window has admitted that neither opened nor filled up. The caller holds
+    /// the row's lock.
+    #[inline]
+    pub(super) fn set_used(&self, kind: QuestionKind, used: u32) {
+        self.used[kind as usize].store(used, Ordering::Relaxed);
+    }
+
     /// Whether the window is full, and until when.
     #[inline]
     pub(super) fn shut(&self, kind: QuestionKind) -> Shut {
@@ -75,15 +82,12 @@ impl Shut {
         Self(if full { ends | Self::FULL } else { ends })
     }
 
-    /// The end of the window, if it is full at `at`.
+    /// How long the window stays full, in nanoseconds, if it is full at `at`.
     #[inline]
-    pub(super) const fn until(self, at: Moment) -> Option<Moment> {
+    pub(super) const fn wait(self, at: Moment) -> Option<u64> {
         // One comparison asks both: a word without the bit is less than any with it.
-        if (at.to_nanos() | Self::FULL) < self.0 {
-            Some(self.ends())
-        } else {
-            None
-        }
+        let at = at.to_nanos() | Self::FULL;
+        if self.0 > at { Some(self.0 - at) } else { None }
     }
 
     #[inline]
