@@ -308,6 +308,7 @@ async fn call(session: &ClientSession<Handler>, server: &mut Server, error: Valu
 #[tokio::test(start_paused = true)]
 async fn url_required() {
     let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
     let pool = Pool::new(limits(9, 2));
     let (session, mut server) = connect(pool.wrap("s", handler).unwrap()).await;
     refused(call(&session, &mut server, log_in_first(3)).await);
@@ -316,6 +317,7 @@ async fn url_required() {
         0,
         "nothing charged"
     );
+    assert!(log.all().is_empty(), "nothing shown");
     // Two fit, and the error is handed on as it came.
     let error = call(&session, &mut server, log_in_first(2)).await;
     let CallError::Service(ServiceError::McpError(error)) = error else {
