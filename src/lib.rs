@@ -24,6 +24,7 @@
 mod call_error;
 pub mod clock;
 pub mod limits;
+mod methods;
 mod pool;
 pub mod question;
 pub mod refusal;

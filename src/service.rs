@@ -25,6 +25,7 @@ pub(crate) use self::{permit::Unanswered, task::Answered};
 use crate::{
     clock,
     limits::{ProtoSettings, ServerName},
+    methods::Methods,
     question::{BadMethod, Method, QuestionKind, QuestionMethods},
     refusal::Refusal,
     shield::{Lookout, Shield},
@@ -128,7 +129,8 @@ impl<S> Throttled<S> {
         self
     }
 
-    /// Counts a vendor method as a question, beside those of the settings.
+    /// Counts a vendor method as a question, beside those of the settings. Where the settings name
+    /// the same method with another kind, this one holds.
     ///
     /// # Errors
     ///
@@ -203,8 +205,7 @@ impl<S> Throttled<S> {
         reason = "the request itself is what comes back"
     )]
     pub fn question(&self, request: ServerRequest) -> Result<Question, ServerRequest> {
-        let settings = self.session.settings();
-        match cleared::sort(request, &[&settings.questions, &self.questions]) {
+        match self.sort(request) {
             Sorted::Question(question) => Ok(question),
             Sorted::Other(other) => Err(other.into_message()),
         }
@@ -278,9 +279,12 @@ impl<S> Throttled<S> {
         refusal
     }
 
+    fn methods(&self) -> Methods<'_> {
+        Methods::new(&self.questions, &self.session)
+    }
+
     fn sort<M: wire::Message>(&self, message: M) -> Sorted<M> {
-        let settings = self.session.settings();
-        cleared::sort(message, &[&settings.questions, &self.questions])
+        cleared::sort(message, &self.methods())
     }
 }
 
@@ -352,5 +356,40 @@ impl<S: Service<RoleClient>> Guarded<S> {
         self.0
             .handle_notification(notification.into_message(), context)
             .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Debug;
+
+    use super::*;
+    use crate::{ClientSession, ThrottledSubscription};
+
+    /// A handler is rarely `Debug`, and a client that holds one in a `Debug` type of its own could
+    /// once not compile. What a permit asks is not shown: such output often ends up in a log.
+    #[tokio::test]
+    async fn debug_asks_nothing_of_the_service_and_shows_nothing_of_the_question() {
+        struct Silent;
+        impl rmcp::ClientHandler for Silent {}
+        fn debug<T: Debug>() {}
+        debug::<Throttled<Silent>>();
+        debug::<Permit<'_, Silent>>();
+        debug::<ClientSession<Silent>>();
+        debug::<ThrottledSubscription<'_, Silent>>();
+        debug::<Shield<tokio::io::Empty>>();
+
+        let throttled = Throttled::new(Silent, ProtoSettings::default());
+        let request = serde_json::from_value(serde_json::json!({
+            "method": "sampling/createMessage", "params": {
+                "messages": [{"role": "user", "content": {"type": "text", "text": "TEXT-MARKER"}}],
+                "maxTokens": 16,
+            },
+        }));
+        let question = throttled.question(request.unwrap()).unwrap();
+        let permit = throttled.admit(question).unwrap();
+        let shown = format!("{permit:?}");
+        assert!(shown.contains("sampling/createMessage"), "{shown}");
+        assert!(!shown.contains("MARKER"), "{shown}");
     }
 }

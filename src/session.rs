@@ -5,7 +5,7 @@ mod call;
 mod plain;
 mod subscription;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use rmcp::{
     RoleClient,
@@ -51,7 +51,6 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 ///   calls hand them to the caller uncounted.
 ///
 /// Calls on the [`peer`](Self::peer) go around all of that.
-#[derive(Debug)]
 pub struct ClientSession<S: Service<RoleClient>> {
     running: RunningService<RoleClient, Throttled<S>>,
 }
@@ -330,6 +329,16 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             self.service().charge_error(error).map_err(Refused::new)?;
         }
         outcome.map_err(CallError::Service)
+    }
+}
+
+// By hand, as for the other generic types: a derive would ask for `S: Debug`, which few handlers are.
+impl<S: Service<RoleClient>> fmt::Debug for ClientSession<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientSession")
+            .field("service", self.service())
+            .field("peer", self.peer())
+            .finish_non_exhaustive()
     }
 }
 

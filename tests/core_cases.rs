@@ -92,6 +92,30 @@ fn retry_is_true_where_two_limits_are_in_the_way() {
     }
 }
 
+/// A clock that steps back gives nothing away, and promises no more than a window's length.
+#[test]
+fn clock_backwards() {
+    const HOUR: u64 = 60 * MINUTE;
+    let core = Core::new([2, 0, 2, 0]);
+    let session = core.session("github");
+    assert!(admitted(&session, core.at(2 * HOUR), SAMPLING));
+    assert!(admitted(&session, core.at(HOUR), SAMPLING), "room is left");
+    for at in [HOUR, 0, 2 * HOUR - 1, HOUR + MINUTE] {
+        let refusal = ask(&session, core.at(at), SAMPLING).unwrap_err();
+        assert_eq!(refusal.retry_after().unwrap().as_secs(), 60, "at {at}");
+        let window = &core.throttle.snapshot(core.at(at)).servers[0]
+            .sampling
+            .window;
+        assert_eq!((window.used, window.time_left_ms), (2, Some(60_000)));
+    }
+    assert!(!admitted(
+        &session,
+        core.at(2 * HOUR + MINUTE - 1),
+        SAMPLING
+    ));
+    assert!(admitted(&session, core.at(2 * HOUR + MINUTE), SAMPLING));
+}
+
 #[test]
 fn other_window_uncharged() {
     let core = Core::new([10, 1, 10, 1]);

@@ -138,6 +138,11 @@ async fn transport_gone() {
         snapshot.servers[0].elicitation.window.used, 3,
         "the server's window stays"
     );
+    // Until its end, and no longer: 50 s of it are left at most.
+    tokio::time::advance(Duration::from_secs(40)).await;
+    assert_eq!(pool.snapshot().servers[0].elicitation.window.used, 3);
+    tokio::time::advance(Duration::from_secs(20)).await;
+    assert_eq!(pool.snapshot().servers[0].elicitation.window.used, 0);
 }
 
 #[tokio::test(start_paused = true)]

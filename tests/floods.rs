@@ -1,13 +1,25 @@
 //! Floods of server requests over a pipe: what reaches the handler, and what goes over the wire.
 
+#![expect(deprecated, reason = "servers ask for sampling today")]
+
 mod support;
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU32, Ordering},
+};
 
 use mcp_question_throttle::{
     Pool, Throttled,
     limits::{Limit, ProtoSettings},
 };
+use rmcp::{
+    ClientHandler, ErrorData,
+    model::{CreateMessageRequestParams, CreateMessageResult, SamplingMessage},
+    service::{RequestContext, RoleClient},
+};
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 use support::{
     Guard::{self, Wrapper, WrapperAndShield},
     Handler, Server, is_refusal, limits, question,
@@ -19,6 +31,13 @@ async fn flood(server: &mut Server, method: &str, ids: impl Iterator<Item = u64>
         .collect();
     server.send_raw(&burst.concat()).await;
     server.receive_all(burst.len()).await
+}
+
+fn ids(replies: &[Value]) -> Vec<u64> {
+    let ids = replies.iter().map(|reply| reply["id"].as_u64().unwrap());
+    let mut ids: Vec<_> = ids.collect();
+    ids.sort_unstable();
+    ids
 }
 
 fn refusals(replies: &[Value]) -> usize {
@@ -33,12 +52,7 @@ async fn flood_burst(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (_session, mut server) = guard.connect(Throttled::new(handler, limits(5, 5))).await;
     let replies = flood(&mut server, "sampling/createMessage", 0..1000).await;
 
-    let mut ids: Vec<_> = replies
-        .iter()
-        .map(|reply| reply["id"].as_u64().unwrap())
-        .collect();
-    ids.sort_unstable();
-    assert_eq!(ids, (0..1000).collect::<Vec<_>>(), "each id once");
+    assert_eq!(ids(&replies), (0..1000).collect::<Vec<_>>(), "each once");
     assert_eq!(refusals(&replies), 995);
     assert_eq!(log.questions().len(), 5);
 }
@@ -99,6 +113,26 @@ async fn flood_identical(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (_session, mut server) = guard.connect(Throttled::new(handler, limits(9, 4))).await;
     let replies = flood(&mut server, "elicitation/create", 0..100).await;
     assert_eq!(refusals(&replies), 96);
+    assert_eq!(log.questions().len(), 4, "no hidden deduplication");
+}
+
+/// Under one and the same id the wrapper alone still delivers 4, though rmcp loses replies of
+/// requests that share an id. With the shield, in its own tests, each gets its reply.
+#[tokio::test(start_paused = true)]
+async fn flood_identical_with_one_id_and_no_shield() {
+    let (handler, mut entered) = Handler::open();
+    let log = handler.log.clone();
+    let (_session, mut server) = Wrapper.connect(Throttled::new(handler, limits(9, 4))).await;
+    let question = format!("{}\n", question("elicitation/create", "same"));
+    server.send_raw(&question.repeat(100)).await;
+    for _ in 0..4 {
+        entered.recv().await.unwrap();
+    }
+    // Every question was dispatched before the ping was.
+    server
+        .send(&json!({"jsonrpc": "2.0", "id": "end", "method": "ping"}))
+        .await;
+    while server.receive().await["id"] != "end" {}
     assert_eq!(log.questions().len(), 4, "no hidden deduplication");
 }
 
@@ -205,13 +239,30 @@ async fn a_refusal_leaves_the_other_sessions_their_room(
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn flood_no_model_cost(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
-    let (handler, _events) = Handler::open();
-    // The handler's log stands for calls of a model provider.
-    let provider = handler.log.clone();
-    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(1, 1))).await;
+    let provider = Provider::default();
+    let throttled = Throttled::new(provider.clone(), limits(1, 1));
+    let (_session, mut server) = guard.connect(throttled).await;
     let replies = flood(&mut server, "sampling/createMessage", 0..2).await;
     assert_eq!(refusals(&replies), 1);
-    assert_eq!(provider.questions().len(), 1);
+    let answered = replies.iter().find(|reply| !is_refusal(reply)).unwrap();
+    assert_eq!(answered["result"]["model"], "dear");
+    assert_eq!(provider.0.load(Ordering::Relaxed), 1);
+}
+
+/// A client handler as most are written, which pays for every call of a model.
+#[derive(Clone, Default)]
+struct Provider(Arc<AtomicU32>);
+
+impl ClientHandler for Provider {
+    async fn create_message(
+        &self,
+        _params: CreateMessageRequestParams,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<CreateMessageResult, ErrorData> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        let message = SamplingMessage::assistant_text("4");
+        Ok(CreateMessageResult::new(message, "dear".to_owned()))
+    }
 }
 
 #[rstest]
@@ -234,6 +285,7 @@ async fn malformed_lane(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
             .collect();
         server.send_raw(&burst).await;
         let replies = server.receive_all(1000).await;
+        assert_eq!(ids(&replies), (0..1000).collect::<Vec<_>>(), "{body}");
         assert_eq!(refusals(&replies), 995, "{body}");
         assert_eq!(log.questions().len(), 5, "{body}");
     }

@@ -4,18 +4,31 @@ mod support;
 
 use std::{sync::Arc, time::Duration};
 
-use mcp_question_throttle::{Pool, Throttled};
-use rmcp::{ErrorData, ServiceExt, model::ErrorCode};
+use mcp_question_throttle::{
+    CallError, ClientSession, Pool, Throttled, limits::ProtoSettings, question::QuestionKind,
+};
+use rmcp::{
+    ErrorData, ServiceExt,
+    model::{
+        CallToolRequestParams, ErrorCode, GetPromptRequestParams, GetTaskParams,
+        ReadResourceRequestParams,
+    },
+};
+use rstest::rstest;
 use serde_json::{Value, json};
-use support::{Handler, connect, is_refusal, limits, pipe, question};
+use support::{
+    Guard::{self, Wrapper, WrapperAndShield},
+    Handler, Server, connect, connect_modern, inputs, is_refusal, limits, pipe, question, round,
+};
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
 
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn never_decline() {
+async fn never_decline(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(1, 1))).await;
+    let (_session, mut server) = guard.connect(Throttled::new(handler, limits(1, 1))).await;
     for id in 0..20 {
         server.send(&question(E, id)).await;
         let line = server.line().await.unwrap();
@@ -31,11 +44,15 @@ async fn never_decline() {
 }
 
 /// With every path shut, nothing that looks like success goes out.
+#[rstest]
 #[tokio::test(start_paused = true)]
-async fn never_accept() {
+async fn never_accept(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
-    let (_session, mut server) = connect(Throttled::new(handler, limits(1, 1))).await;
+    let throttled = Throttled::new(handler, limits(1, 1))
+        .with_question_method("acme/ask", QuestionKind::Elicitation)
+        .unwrap();
+    let (_session, mut server) = guard.connect(throttled).await;
     for method in [S, E] {
         server.send(&question(method, 0)).await;
         server.receive().await;
@@ -46,7 +63,9 @@ async fn never_accept() {
         json!({"jsonrpc": "2.0", "id": 3, "method": S}),
         json!({"jsonrpc": "2.0", "id": 4, "method": E, "params": {"mode": "url", "message": "m", "url": "https://x", "elicitationId": "e"}}),
         json!({"jsonrpc": "2.0", "id": 5, "method": E, "params": {"message": 5}}),
+        json!({"jsonrpc": "2.0", "id": 6, "method": "acme/ask"}),
         json!({"jsonrpc": "2.0", "method": E, "params": {"message": "m"}}),
+        json!({"jsonrpc": "2.0", "method": "acme/ask"}),
     ];
     for message in &shut {
         server.send(message).await;
@@ -54,11 +73,77 @@ async fn never_accept() {
     server
         .send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"}))
         .await;
-    let mut replies = server.receive_all(6).await;
+    let mut replies = server.receive_all(7).await;
     replies.retain(|reply| reply["id"] != "ping");
-    assert_eq!(replies.len(), 5);
+    assert_eq!(replies.len(), 6);
     assert!(replies.iter().all(is_refusal), "{replies:?}");
-    assert_eq!(log.questions().len(), 2);
+    assert_eq!(log.all(), [S, E, "ping"]);
+}
+
+/// The same of what calls bring back: the caller gets a refusal, and the server no answer.
+#[tokio::test(start_paused = true)]
+async fn never_accept_what_a_call_brings() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let throttled = Throttled::new(handler, limits(1, 1));
+    for kind in QuestionKind::ALL {
+        drop(throttled.admit_kind(kind).unwrap());
+    }
+    let (session, mut server) = connect_modern(throttled).await;
+    let url = json!({"mode": "url", "message": "m", "url": "https://x", "elicitationId": "e"});
+    let task = |status: &str| {
+        json!({"taskId": "t", "status": status, "ttlMs": null,
+        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z"})
+    };
+    let mut created = task("working");
+    created["resultType"] = json!("task");
+    let mut asking = task("input_required");
+    asking["resultType"] = json!("complete");
+    asking["inputRequests"] = inputs(&[("k", E)]);
+    let login = json!({"code": -32042, "message": "m", "data": {"elicitations": [url]}});
+    let serve = async {
+        for method in ["tools/call", "prompts/get", "resources/read"] {
+            let call = server.request(method).await;
+            server
+                .answer(&call, round(&[("k", S), ("r", "roots/list")], None))
+                .await;
+            let call = server.request(method).await;
+            server.answer_error(&call, login.clone()).await;
+        }
+        let call = server.request("tools/call").await;
+        server.answer(&call, created).await;
+        for _ in 0..2 {
+            let get = server.request("tasks/get").await;
+            server.answer(&get, asking.clone()).await;
+        }
+    };
+    let calls = async {
+        let mut refused = Vec::new();
+        for _ in 0..2 {
+            let call = CallToolRequestParams::new("t");
+            refused.push(session.call_tool(call).await.unwrap_err());
+        }
+        for _ in 0..2 {
+            let get = GetPromptRequestParams::new("p");
+            refused.push(session.get_prompt(get).await.unwrap_err());
+        }
+        for _ in 0..2 {
+            let read = ReadResourceRequestParams::new("file:///r");
+            refused.push(session.read_resource(read).await.unwrap_err());
+        }
+        let call = CallToolRequestParams::new("makes a task");
+        refused.push(session.call_tool(call).await.unwrap_err());
+        let get = GetTaskParams::new("t");
+        refused.push(session.get_task(get).await.unwrap_err());
+        refused
+    };
+    let (refused, ()) = tokio::join!(calls, serve);
+    for error in refused {
+        assert!(matches!(error, CallError::Refused(_)), "{error:?}");
+    }
+    assert!(log.all().is_empty(), "nobody was asked");
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty(), "and nothing answered");
 }
 
 #[tokio::test(start_paused = true)]
@@ -83,6 +168,27 @@ async fn handler_error_kept() {
     let reply = server.receive().await;
     assert!(reply["error"]["data"].get("mine").is_none(), "{reply}");
     assert_eq!(reply["error"]["data"]["limit"], "proto.samplingPerMinute");
+}
+
+/// A refusal that comes from below, as from a throttle within a throttle, is a handler's error
+/// like any other: it is not wrapped again.
+#[tokio::test(start_paused = true)]
+async fn handler_error_kept_where_it_is_a_refusal() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let inner = Throttled::new(handler, limits(9, 1));
+    let (_session, mut server) = connect(Throttled::new(inner, limits(9, 2))).await;
+    let mut replies = Vec::new();
+    for id in 1..=3 {
+        server.send(&question(E, id)).await;
+        replies.push(server.receive().await);
+    }
+    let max = |reply: &Value| reply["error"]["data"]["max"].clone();
+    assert_eq!(max(&replies[1]), 1, "the inner one's own");
+    assert_eq!(max(&replies[2]), 2, "the outer one's");
+    let keys = |reply: &Value| reply["error"].as_object().unwrap().len();
+    assert_eq!((keys(&replies[1]), keys(&replies[2])), (3, 3));
+    assert_eq!(log.questions().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -148,26 +254,39 @@ async fn no_leak() {
 
 #[tokio::test(start_paused = true)]
 async fn capabilities_untouched() {
-    let mut lines = Vec::new();
-    for throttled in [false, true] {
-        let (handler, _events) = Handler::open();
-        let (client, mut server) = pipe();
-        let first_line = async {
-            let line = server.line().await.unwrap();
-            // The handshake ends here, and with it the client.
-            drop(server);
-            line
+    // The handshake ends after the client's first line, and with it the client.
+    let first_line = |mut server: Server| async move { server.line().await.unwrap() };
+    let (handler, _events) = Handler::open();
+    let (client, server) = pipe();
+    let (_, bare) = tokio::join!(handler.clone().serve(client), first_line(server));
+    assert!(
+        bare.contains("sampling") && bare.contains("elicitation"),
+        "{bare}"
+    );
+
+    let exhausted = limits(1, 1);
+    let all = [
+        limits(0, 0),
+        limits(5, 5),
+        ProtoSettings::default(),
+        exhausted,
+    ];
+    for settings in all {
+        let throttled = || {
+            let throttled = Throttled::new(handler.clone(), settings.clone());
+            for kind in QuestionKind::ALL {
+                drop(throttled.admit_kind(kind).unwrap());
+            }
+            throttled
         };
-        let line = if throttled {
-            // Off, on, and exhausted limits declare the same.
-            let service = Throttled::new(handler, limits(0, 0));
-            tokio::join!(service.serve(client), first_line).1
-        } else {
-            tokio::join!(handler.serve(client), first_line).1
-        };
-        lines.push(line);
+        let (client, server) = pipe();
+        let (_, line) = tokio::join!(throttled().serve(client), first_line(server));
+        assert_eq!(line, bare, "byte for byte");
+        let (client, server) = pipe();
+        let connected = ClientSession::connect(throttled(), client);
+        let (_, line) = tokio::join!(connected, first_line(server));
+        assert_eq!(line, bare, "byte for byte, through the shield");
     }
-    assert_eq!(lines[0], lines[1], "byte for byte");
 }
 
 #[tokio::test(start_paused = true)]

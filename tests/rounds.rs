@@ -14,8 +14,9 @@ use rmcp::{
     model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceRequestParams},
     service::ServiceError,
 };
-use serde_json::json;
-use support::{Handler, connect_modern, done, limits, round};
+use serde_json::{Value, json};
+use support::{Handler, Server, connect_modern, done, dropped_after, limits, round};
+use tokio::sync::mpsc;
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
@@ -92,12 +93,23 @@ async fn round_too_big() {
         "nothing charged"
     );
 
+    // The room is still there, and what comes next on the wire is a call of its own.
+    let serve = async {
+        let call = server.request("tools/call").await;
+        assert!(
+            call["params"].get("inputResponses").is_none(),
+            "nothing sent"
+        );
+        server.answer(&call, round(&[("d", E)], None)).await;
+        let again = server.request("tools/call").await;
+        server.answer(&again, done()).await;
+    };
+    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+    result.unwrap();
+    assert_eq!(log.questions().len(), 3);
+
     session.into_inner().cancel().await.unwrap();
-    assert_eq!(
-        server.until_gone().await,
-        Vec::<serde_json::Value>::new(),
-        "nothing sent"
-    );
+    assert_eq!(server.until_gone().await, Vec::<Value>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,6 +178,8 @@ async fn round_with_roots() {
     // Roots alone are nobody's question, full window or not.
     let roots_only = async {
         let call = server.request("tools/call").await;
+        let answers = call["params"].get("inputResponses");
+        assert!(answers.is_none(), "nothing of the refused round was sent");
         server
             .answer(&call, round(&[("r", "roots/list")], None))
             .await;
@@ -186,39 +200,57 @@ async fn round_one_bad_entry() {
     let throttled = Throttled::new(handler, limits(9, 9));
     let throttle = throttled.session().throttle().clone();
     let (session, mut server) = connect_modern(throttled).await;
-    let mut bad = round(&[("a", E), ("b", E), ("c", E), ("d", E), ("e", E)], None);
-    bad["inputRequests"]["f"] = json!({"method": "ping"});
-    let serve = async {
-        let call = server.request("tools/call").await;
-        server.answer(&call, bad).await;
-    };
-    let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
-    assert!(matches!(result, Err(CallError::Service(_))), "{result:?}");
-    assert!(log.all().is_empty());
-    let snapshot = throttle.snapshot(mcp_question_throttle::clock::now());
-    assert!(snapshot.servers.is_empty(), "nothing charged");
+    for malformed in [
+        json!({"method": "ping"}),
+        json!({"method": "no/such"}),
+        json!({"method": E}),
+        json!({"method": E, "params": {"message": 5}}),
+        json!({"method": S, "params": {"messages": [], "maxTokens": -1}}),
+        json!({}),
+        json!(null),
+        json!([]),
+    ] {
+        let mut bad = round(&[("a", E), ("b", E), ("c", E), ("d", E), ("e", E)], None);
+        bad["inputRequests"]["f"] = malformed.clone();
+        let serve = async {
+            let call = server.request("tools/call").await;
+            let answers = call["params"].get("inputResponses");
+            assert!(answers.is_none(), "{answers:?} before {malformed}");
+            server.answer(&call, bad).await;
+        };
+        let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+        assert!(
+            matches!(result, Err(CallError::Service(_))),
+            "{malformed}: {result:?}"
+        );
+        assert!(log.all().is_empty(), "{malformed}");
+        let snapshot = throttle.snapshot(mcp_question_throttle::clock::now());
+        assert!(
+            snapshot.servers.is_empty(),
+            "nothing charged for {malformed}"
+        );
+    }
+    session.into_inner().cancel().await.unwrap();
+    assert!(server.until_gone().await.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
 async fn round_one_fails() {
     let (mut handler, _events) = Handler::open();
-    handler.fail_with = Some(rmcp::ErrorData::internal_error(
-        "the person's screen broke",
-        None,
-    ));
+    handler.broken = Some(S);
     let log = handler.log.clone();
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
     let serve = async {
         let call = server.request("tools/call").await;
         server
-            .answer(&call, round(&[("a", E), ("b", E), ("c", E)], None))
+            .answer(&call, round(&[("a", E), ("b", S), ("c", E)], None))
             .await;
     };
     let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
     let error = result.unwrap_err();
     assert!(matches!(&error, CallError::Service(_)), "{error:?}");
-    assert!(error.to_string().contains("screen broke"), "{error}");
-    assert_eq!(log.questions().len(), 3);
+    assert!(error.to_string().contains("broken"), "{error}");
+    assert_eq!(log.questions(), [E, S, E]);
     session.into_inner().cancel().await.unwrap();
     assert!(server.until_gone().await.is_empty(), "no inputResponses");
 }
@@ -287,14 +319,24 @@ async fn a_round_ends_with_its_connection() {
 async fn state_untouched() {
     let (handler, _events) = Handler::open();
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
-    let state = format!("\u{1F600} \"quoted\" \\ \u{0007} {}", "x".repeat(64 * 1024));
+    // As a server may write it: with escapes where none are needed, and beyond the first plane.
+    let long = "x".repeat(64 * 1024);
+    let written = format!(r#""\ud83d\ude00 \u0041\u00e9 \"quoted\" \\ \u0007\u0000 \/ {long}""#);
+    let state = format!("\u{1F600} A\u{e9} \"quoted\" \\ \u{7}\0 / {long}");
     let serve = async {
         let call = server.request("tools/call").await;
         assert!(
             call["params"].get("requestState").is_none(),
             "never invented"
         );
-        server.answer(&call, round(&[("a", E)], Some(&state))).await;
+        let result = round(&[("a", E)], Some("STATE")).to_string();
+        let result = result.replace(r#""STATE""#, &written);
+        let id = &call["id"];
+        server
+            .send_raw(&format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n"
+            ))
+            .await;
         let again = server.request("tools/call").await;
         assert_eq!(again["params"]["requestState"], state.as_str());
         server.answer(&again, round(&[("b", E)], None)).await;
@@ -407,4 +449,92 @@ async fn rmcps_own_driver_is_held_too() {
     let error = result.unwrap_err().to_string();
     assert!(error.contains("proto.elicitationPerMinute"), "{error}");
     assert_eq!(log.questions().len(), 2);
+}
+
+/// A server that asks two rounds of every call, and a person who answers each question when it
+/// has been shown.
+async fn two_rounds(
+    server: &mut Server,
+    entered: &mut mpsc::UnboundedReceiver<String>,
+    gate: &tokio::sync::Semaphore,
+) {
+    loop {
+        let message = tokio::select! {
+            message = server.receive() => message,
+            _ = entered.recv() => {
+                gate.add_permits(1);
+                continue;
+            }
+        };
+        if message["method"] == "tools/call" {
+            let result = match message["params"]["requestState"].as_str() {
+                None => round(&[("a", E), ("b", S)], Some("first")),
+                Some("first") => round(&[("c", E), ("r", "roots/list")], Some("second")),
+                _ => done(),
+            };
+            server.answer(&message, result).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn future_dropped() {
+    let mut polls = 0;
+    loop {
+        let (handler, mut entered) = Handler::blocked();
+        let (ended, gate) = (handler.ended.clone(), handler.gate.clone());
+        let throttled = Throttled::new(handler, limits(0, 0));
+        let throttle = throttled.session().throttle().clone();
+        let (session, mut server) = connect_modern(throttled).await;
+        let call = session.call_tool(CallToolRequestParams::new("t"));
+        let finished = tokio::select! {
+            finished = dropped_after(polls, call) => finished,
+            () = two_rounds(&mut server, &mut entered, &gate) => unreachable!(),
+        };
+        assert_eq!(ended.open(), 0, "a handler goes on after {polls} polls");
+
+        // What the dropped call left to do is nobody's, and the next call works.
+        while entered.try_recv().is_ok() {}
+        gate.forget_permits(usize::MAX);
+        tokio::select! {
+            result = session.call_tool(CallToolRequestParams::new("t")) => drop(result.unwrap()),
+            () = two_rounds(&mut server, &mut entered, &gate) => unreachable!(),
+        }
+        assert_eq!(ended.open(), 0);
+        let servers = throttle
+            .snapshot(mcp_question_throttle::clock::now())
+            .servers;
+        assert_eq!((servers.len(), servers[0].sessions.len()), (1, 1));
+        if let Some(result) = finished {
+            result.unwrap();
+            break;
+        }
+        polls += 1;
+    }
+    assert!(polls > 5, "{polls} await points of a call of two rounds");
+}
+
+/// The window slides for no round either.
+#[tokio::test(start_paused = true)]
+async fn a_window_does_not_slide_between_rounds() {
+    let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
+    for wait in [0, 59, 1] {
+        tokio::time::advance(Duration::from_secs(wait)).await;
+        let serve = async {
+            let call = server.request("tools/call").await;
+            server.answer(&call, round(&[("k", E)], None)).await;
+            let again = server.request("tools/call").await;
+            server.answer(&again, done()).await;
+        };
+        let call = session.call_tool(CallToolRequestParams::new("t"));
+        // One that is refused leaves the server waiting.
+        tokio::select! {
+            biased;
+            (result, ()) = async { tokio::join!(call, serve) } => drop(result.unwrap()),
+            () = tokio::time::sleep(Duration::from_millis(500)) => panic!("refused"),
+        }
+    }
+    assert_eq!(log.questions().len(), 3);
 }

@@ -9,8 +9,10 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use support::{
-    Handler, Server, connect, connect_modern, done, inputs, is_refusal, limits, question, round,
+    Handler, Server, connect, connect_modern, done, dropped_after, inputs, is_refusal, limits,
+    question, round,
 };
+use tokio::sync::mpsc::UnboundedReceiver;
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
@@ -202,6 +204,64 @@ async fn a_question_without_an_answer_is_asked_again_by_the_next_follower() {
     assert_eq!(log.questions().len(), 2);
 }
 
+/// Wherever a follower stops, the next one brings the task to its end.
+#[tokio::test(start_paused = true)]
+async fn future_dropped_by_a_follower() {
+    let mut polls = 0;
+    loop {
+        let (handler, mut entered) = Handler::blocked();
+        let (ended, gate) = (handler.ended.clone(), handler.gate.clone());
+        let (session, mut server) =
+            connect_modern(Pool::new(limits(0, 0)).wrap("s", handler).unwrap()).await;
+        let mut answered = false;
+        let mut serve = async |entered: &mut UnboundedReceiver<String>| {
+            loop {
+                let message = tokio::select! {
+                    message = server.receive() => message,
+                    _ = entered.recv() => {
+                        gate.add_permits(1);
+                        continue;
+                    }
+                };
+                match message["method"].as_str().unwrap() {
+                    "tasks/get" if answered => {
+                        let mut completed = task("t", "completed");
+                        completed["result"] = done();
+                        server.answer(&message, completed).await;
+                    }
+                    "tasks/get" => {
+                        let asking = asking("t", &[("a", E), ("b", S)]);
+                        server.answer(&message, asking).await;
+                    }
+                    "tasks/update" => {
+                        answered = true;
+                        let ok = json!({"resultType": "complete"});
+                        server.answer(&message, ok).await;
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let finished = tokio::select! {
+            finished = dropped_after(polls, session.follow_task("t")) => finished,
+            () = serve(&mut entered) => unreachable!(),
+        };
+        assert_eq!(ended.open(), 0, "a handler goes on after {polls} polls");
+        while entered.try_recv().is_ok() {}
+        gate.forget_permits(usize::MAX);
+        tokio::select! {
+            result = session.follow_task("t") => drop(result.unwrap()),
+            () = serve(&mut entered) => unreachable!(),
+        }
+        if let Some(result) = finished {
+            result.unwrap();
+            break;
+        }
+        polls += 1;
+    }
+    assert!(polls > 5, "{polls} await points of a followed task");
+}
+
 /// The task of a call stays the caller's when it is refused, who needs its id for that.
 #[tokio::test(start_paused = true)]
 async fn a_refused_task_of_a_call_can_be_followed_later() {
@@ -308,6 +368,7 @@ async fn call(session: &ClientSession<Handler>, server: &mut Server, error: Valu
 #[tokio::test(start_paused = true)]
 async fn url_required() {
     let (handler, _events) = Handler::open();
+    let log = handler.log.clone();
     let pool = Pool::new(limits(9, 2));
     let (session, mut server) = connect(pool.wrap("s", handler).unwrap()).await;
     refused(call(&session, &mut server, log_in_first(3)).await);
@@ -316,6 +377,7 @@ async fn url_required() {
         0,
         "nothing charged"
     );
+    assert!(log.all().is_empty(), "nothing shown");
     // Two fit, and the error is handed on as it came.
     let error = call(&session, &mut server, log_in_first(2)).await;
     let CallError::Service(ServiceError::McpError(error)) = error else {

@@ -3,7 +3,8 @@
 use rmcp::model::ServerRequest;
 
 use crate::{
-    question::{Method, QuestionKind, QuestionMethods},
+    methods::Methods,
+    question::{Method, QuestionKind},
     throttle::Admission,
     wire::Message,
 };
@@ -58,8 +59,8 @@ pub(crate) enum Sorted<M> {
 }
 
 /// Tells questions from everything else.
-pub(crate) fn sort<M: Message>(message: M, methods: &[&QuestionMethods]) -> Sorted<M> {
-    match classify(message.method(), methods) {
+pub(crate) fn sort<M: Message>(message: M, methods: &Methods<'_>) -> Sorted<M> {
+    match methods.classify(message.method()) {
         Some((kind, method)) => Sorted::Question(Question {
             kind,
             method,
@@ -67,12 +68,4 @@ pub(crate) fn sort<M: Message>(message: M, methods: &[&QuestionMethods]) -> Sort
         }),
         None => Sorted::Other(Cleared(message)),
     }
-}
-
-/// The first table that knows `method` decides.
-pub(crate) fn classify(
-    method: &str,
-    methods: &[&QuestionMethods],
-) -> Option<(QuestionKind, Method)> {
-    methods.iter().find_map(|methods| methods.classify(method))
 }

@@ -1,6 +1,6 @@
 //! The permit, and the life of an admitted question (D9).
 
-use std::{future, pin::pin, time::Duration};
+use std::{fmt, future, pin::pin, time::Duration};
 
 use rmcp::{
     model::{ClientResult, ErrorData, ServerRequest},
@@ -26,7 +26,6 @@ pub const GRACE: Duration = Duration::from_secs(5);
 /// An admitted question: the only road from a server's message to the handler.
 ///
 /// It owns the question and borrows its wrapper. Dropping it answers nothing and refunds nothing.
-#[derive(Debug)]
 #[must_use = "the question is charged; answer it"]
 pub struct Permit<'a, S> {
     throttled: &'a Throttled<S>,
@@ -148,6 +147,18 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
         Err(Unanswered::Refused(
             throttled.tell_refused(door, &ask, refusal),
         ))
+    }
+}
+
+// The question itself is left out: what prints a permit is often a log.
+impl<S> fmt::Debug for Permit<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("throttled", &self.throttled)
+            .field("kind", &self.kind)
+            .field("method", &self.method)
+            .field("door", &self.door)
+            .finish_non_exhaustive()
     }
 }
 

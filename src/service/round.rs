@@ -20,7 +20,8 @@ use super::{
 };
 use crate::{
     call_error::{CallError, Refused},
-    question::{Method, QuestionKind, QuestionMethods},
+    methods::Methods,
+    question::{Method, QuestionKind},
     refusal::Refusal,
     throttle::{Admission, Ask},
     verdict::Door,
@@ -81,15 +82,14 @@ impl<S: Service<RoleClient>> Throttled<S> {
             };
         };
 
-        let settings = self.session.settings();
-        let methods = [&settings.questions, &self.questions];
+        let methods = self.methods();
         let mut first: [Option<Method>; 2] = [None, None];
         let mut counts = [0_u32; 2];
         for input in inputs.values() {
             if input.method().is_empty() {
                 return Err(ServiceError::UnexpectedResponse.into());
             }
-            if let Some((kind, method)) = cleared::classify(input.method(), &methods) {
+            if let Some((kind, method)) = methods.classify(input.method()) {
                 counts[kind as usize] = counts[kind as usize].saturating_add(1);
                 first[kind as usize].get_or_insert(method);
             }
@@ -131,7 +131,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         inputs: impl IntoIterator<Item = (String, InputRequest)>,
         admission: Option<Admission>,
         door: Door,
-        methods: &[&QuestionMethods],
+        methods: &Methods<'_>,
         peer: &Peer<RoleClient>,
     ) -> Result<InputResponses, CallError> {
         let mut admissions = admission.into_iter().flat_map(Admission::into_single);

@@ -14,7 +14,7 @@ use rmcp::{
 
 use super::{
     Throttled,
-    cleared::{self, Cleared, Sorted},
+    cleared::{Cleared, Sorted},
 };
 use crate::{
     call_error::{CallError, Refused},
@@ -69,9 +69,8 @@ impl<S> Throttled<S> {
     }
 
     fn entries_of(&self, task: &DetailedTask) -> Vec<Entry> {
-        let settings = self.session.settings();
-        let methods = [&settings.questions, &self.questions];
-        wire::task_entries(task, |method| cleared::classify(method, &methods))
+        let methods = self.methods();
+        wire::task_entries(task, |method| methods.classify(method))
     }
 
     fn admit_task<'e>(
@@ -108,15 +107,14 @@ impl<S: Service<RoleClient>> Throttled<S> {
         answered: &mut Answered,
         peer: &Peer<RoleClient>,
     ) -> Result<(InputResponses, Taken<'_>), CallError> {
-        let settings = self.session.settings();
-        let methods = [&settings.questions, &self.questions];
+        let methods = self.methods();
         let DetailedTask { task, payload, .. } = task;
         let mut input_requests = match payload {
             TaskPayload::InputRequired { input_requests } => input_requests,
             _ => InputRequests::new(),
         };
         input_requests.retain(|key, input| answered.is_new(key, input));
-        let classify = |method: &str| cleared::classify(method, &methods);
+        let classify = |method: &str| methods.classify(method);
         let mut entries = wire::input_entries(&input_requests, classify);
         let input = self
             .admit_task(&task.task_id, &entries, TaskUse::Take)

@@ -1,5 +1,7 @@
 //! A subscription whose notifications pass the same door as all others.
 
+use std::fmt;
+
 use rmcp::{
     RoleClient,
     model::ServerNotification,
@@ -9,7 +11,6 @@ use rmcp::{
 use crate::{call_error::CallError, service::Throttled};
 
 /// A running `subscriptions/listen`. A notification whose questions do not fit is withheld.
-#[derive(Debug)]
 pub struct ThrottledSubscription<'a, S> {
     subscription: Subscription,
     throttled: &'a Throttled<S>,
@@ -45,5 +46,14 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
     #[must_use]
     pub fn into_inner(self) -> Subscription {
         self.subscription
+    }
+}
+
+impl<S> fmt::Debug for ThrottledSubscription<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThrottledSubscription")
+            .field("subscription", &self.subscription)
+            .field("throttled", &self.throttled)
+            .finish()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::{
     clock,
+    methods::Methods,
     question::QuestionMethods,
     refusal::Refusal,
     throttle::{Ask, Session},
@@ -34,10 +35,8 @@ impl Lookout {
 
     /// Whether `method` is a question's, and the refusal if a window is full.
     pub(super) fn look(&self, method: &str, door: Door) -> Seen {
-        let own = self.questions.classify(method);
-        let Some((kind, method)) =
-            own.or_else(|| self.session.settings().questions.classify(method))
-        else {
+        let methods = Methods::new(&self.questions, &self.session);
+        let Some((kind, method)) = methods.classify(method) else {
             return Seen::Other;
         };
         match self.session.refuse_early(clock::now(), kind, &method) {

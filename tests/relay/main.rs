@@ -6,3 +6,4 @@ mod frames;
 mod harness;
 mod model;
 mod real_readers;
+mod windows;

@@ -7,7 +7,15 @@
     reason = "each test binary uses its own part of this module"
 )]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::Poll,
+};
 
 use mcp_question_throttle::{
     ClientSession, Throttled,
@@ -52,7 +60,7 @@ impl Log {
 
 /// Tells how handlers end that were not answered.
 #[derive(Clone, Default)]
-pub struct Endings(Arc<(Mutex<Vec<&'static str>>, Notify)>);
+pub struct Endings(Arc<(Mutex<Vec<&'static str>>, Notify)>, Arc<AtomicUsize>);
 
 impl Endings {
     fn tell(&self, how: &'static str) {
@@ -74,36 +82,45 @@ impl Endings {
         }
     }
 
+    /// How many handlers run now.
+    pub fn open(&self) -> usize {
+        self.1.load(Ordering::Relaxed)
+    }
+
     /// Watches a handler's token and its future.
     fn watch(&self, token: CancellationToken) -> Waiting {
         let endings = self.clone();
+        self.1.fetch_add(1, Ordering::Relaxed);
         let watcher = tokio::spawn(async move {
             token.cancelled().await;
             endings.tell("token fired");
         });
         Waiting {
-            endings: Some(self.clone()),
+            endings: self.clone(),
+            answered: false,
             watcher,
         }
     }
 }
 
 struct Waiting {
-    endings: Option<Endings>,
+    endings: Endings,
+    answered: bool,
     watcher: tokio::task::JoinHandle<()>,
 }
 
 impl Waiting {
     fn answered(mut self) {
         self.watcher.abort();
-        self.endings = None;
+        self.answered = true;
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        if let Some(endings) = &self.endings {
-            endings.tell("dropped");
+        self.endings.1.fetch_sub(1, Ordering::Relaxed);
+        if !self.answered {
+            self.endings.tell("dropped");
         }
     }
 }
@@ -374,6 +391,25 @@ pub fn pipe_of(bytes: usize) -> (DuplexStream, Server) {
         writer,
     };
     (client, server)
+}
+
+/// Polls a future so many times at most, and drops it then: a call that is dropped at its n-th
+/// await point. `None` if it had not ended.
+pub async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    let mut left = polls;
+    poll_fn(|context| {
+        if left == 0 {
+            return Poll::Ready(None);
+        }
+        left -= 1;
+        match future.as_mut().poll(context) {
+            Poll::Ready(output) => Poll::Ready(Some(output)),
+            Poll::Pending if left == 0 => Poll::Ready(None),
+            Poll::Pending => Poll::Pending,
+        }
+    })
+    .await
 }
 
 /// What stands between a server and the handler.

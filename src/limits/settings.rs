@@ -1,0 +1,245 @@
+//! The settings as values: the common ones, and what single servers change of them.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{AskRounds, AskTtl, Limit, LimitName, ServerName};
+use crate::question::QuestionMethods;
+
+/// The `proto.*` settings of one server.
+///
+/// ```
+/// use mcp_question_throttle::limits::{Limit, ProtoSettings};
+///
+/// let strict = ProtoSettings::default().with_sampling_per_minute(Limit::new(5)?);
+/// assert_eq!(strict.elicitation_per_minute.get(), 30);
+/// # Ok::<(), mcp_question_throttle::limits::Invalid>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ProtoSettings {
+    /// Sampling per configured server and minute. Default 60.
+    pub sampling_per_minute: Limit,
+    /// Sampling per session and minute. Default 20.
+    pub sampling_session_per_minute: Limit,
+    /// Elicitation per configured server and minute. Default 30.
+    pub elicitation_per_minute: Limit,
+    /// Elicitation per session and minute. Default off.
+    pub elicitation_session_per_minute: Limit,
+    /// Rounds per call. Default 8.
+    pub ask_rounds: AskRounds,
+    /// Life of one question. Default 5 minutes.
+    #[serde(rename = "askTTL")]
+    pub ask_ttl: AskTtl,
+    /// Vendor methods that are questions. Default none.
+    pub questions: QuestionMethods,
+}
+
+impl Default for ProtoSettings {
+    fn default() -> Self {
+        Self {
+            sampling_per_minute: const { Limit::default_of(60) },
+            sampling_session_per_minute: const { Limit::default_of(20) },
+            elicitation_per_minute: const { Limit::default_of(30) },
+            elicitation_session_per_minute: Limit::OFF,
+            ask_rounds: AskRounds::DEFAULT,
+            ask_ttl: AskTtl::DEFAULT,
+            questions: QuestionMethods::new(),
+        }
+    }
+}
+
+impl ProtoSettings {
+    /// Sets the bound on sampling per configured server.
+    #[must_use]
+    pub const fn with_sampling_per_minute(mut self, limit: Limit) -> Self {
+        self.sampling_per_minute = limit;
+        self
+    }
+
+    /// Sets the bound on sampling per session.
+    #[must_use]
+    pub const fn with_sampling_session_per_minute(mut self, limit: Limit) -> Self {
+        self.sampling_session_per_minute = limit;
+        self
+    }
+
+    /// Sets the bound on elicitation per configured server.
+    #[must_use]
+    pub const fn with_elicitation_per_minute(mut self, limit: Limit) -> Self {
+        self.elicitation_per_minute = limit;
+        self
+    }
+
+    /// Sets the bound on elicitation per session.
+    #[must_use]
+    pub const fn with_elicitation_session_per_minute(mut self, limit: Limit) -> Self {
+        self.elicitation_session_per_minute = limit;
+        self
+    }
+
+    /// Sets how many rounds of one call are answered.
+    #[must_use]
+    pub const fn with_ask_rounds(mut self, rounds: AskRounds) -> Self {
+        self.ask_rounds = rounds;
+        self
+    }
+
+    /// Sets how long one question may stay open.
+    #[must_use]
+    pub const fn with_ask_ttl(mut self, ttl: AskTtl) -> Self {
+        self.ask_ttl = ttl;
+        self
+    }
+
+    /// Sets which vendor methods are questions.
+    #[must_use]
+    pub fn with_questions(mut self, questions: QuestionMethods) -> Self {
+        self.questions = questions;
+        self
+    }
+
+    /// The limit of that name, if it is one of a window.
+    #[must_use]
+    pub const fn window_limit(&self, name: LimitName) -> Option<Limit> {
+        match name {
+            LimitName::SamplingPerMinute => Some(self.sampling_per_minute),
+            LimitName::SamplingSessionPerMinute => Some(self.sampling_session_per_minute),
+            LimitName::ElicitationPerMinute => Some(self.elicitation_per_minute),
+            LimitName::ElicitationSessionPerMinute => Some(self.elicitation_session_per_minute),
+            LimitName::AskRounds | LimitName::AskTtl => None,
+        }
+    }
+}
+
+/// What one server's table `[servers.NAME.proto]` changes of the `[proto]` settings.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ProtoOverrides {
+    /// See [`ProtoSettings::sampling_per_minute`].
+    pub sampling_per_minute: Option<Limit>,
+    /// See [`ProtoSettings::sampling_session_per_minute`].
+    pub sampling_session_per_minute: Option<Limit>,
+    /// See [`ProtoSettings::elicitation_per_minute`].
+    pub elicitation_per_minute: Option<Limit>,
+    /// See [`ProtoSettings::elicitation_session_per_minute`].
+    pub elicitation_session_per_minute: Option<Limit>,
+    /// See [`ProtoSettings::ask_rounds`].
+    pub ask_rounds: Option<AskRounds>,
+    /// See [`ProtoSettings::ask_ttl`].
+    #[serde(rename = "askTTL")]
+    pub ask_ttl: Option<AskTtl>,
+    /// See [`ProtoSettings::questions`]; the whole table is replaced.
+    pub questions: Option<QuestionMethods>,
+}
+
+impl ProtoOverrides {
+    /// The settings in force for a server: `base`, with what this table changes.
+    #[must_use]
+    pub fn over(&self, base: &ProtoSettings) -> ProtoSettings {
+        ProtoSettings {
+            sampling_per_minute: self.sampling_per_minute.unwrap_or(base.sampling_per_minute),
+            sampling_session_per_minute: self
+                .sampling_session_per_minute
+                .unwrap_or(base.sampling_session_per_minute),
+            elicitation_per_minute: self
+                .elicitation_per_minute
+                .unwrap_or(base.elicitation_per_minute),
+            elicitation_session_per_minute: self
+                .elicitation_session_per_minute
+                .unwrap_or(base.elicitation_session_per_minute),
+            ask_rounds: self.ask_rounds.unwrap_or(base.ask_rounds),
+            ask_ttl: self.ask_ttl.unwrap_or(base.ask_ttl),
+            questions: self
+                .questions
+                .clone()
+                .unwrap_or_else(|| base.questions.clone()),
+        }
+    }
+}
+
+/// The settings of a pool: the `[proto]` table, and the servers that differ from it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    proto: ProtoSettings,
+    servers: BTreeMap<ServerName, ProtoOverrides>,
+}
+
+impl Settings {
+    /// The same settings for every server.
+    #[must_use]
+    pub const fn new(proto: ProtoSettings) -> Self {
+        Self {
+            proto,
+            servers: BTreeMap::new(),
+        }
+    }
+
+    /// Changes settings for one server.
+    #[must_use]
+    pub fn with_server(mut self, name: ServerName, overrides: ProtoOverrides) -> Self {
+        self.servers.insert(name, overrides);
+        self
+    }
+
+    /// The settings for servers without a table of their own.
+    #[must_use]
+    pub const fn proto(&self) -> &ProtoSettings {
+        &self.proto
+    }
+
+    /// The servers with a table of their own.
+    pub fn servers(&self) -> impl Iterator<Item = (&ServerName, &ProtoOverrides)> {
+        self.servers.iter()
+    }
+
+    /// The settings in force for `server`.
+    #[must_use]
+    pub fn for_server(&self, server: &ServerName) -> ProtoSettings {
+        match self.servers.get(server) {
+            Some(overrides) => overrides.over(&self.proto),
+            None => self.proto.clone(),
+        }
+    }
+}
+
+impl From<ProtoSettings> for Settings {
+    fn from(proto: ProtoSettings) -> Self {
+        Self::new(proto)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        let error =
+            serde_json::from_value::<ProtoSettings>(json!({"samplingPerMin": 5})).unwrap_err();
+        assert!(error.to_string().contains("samplingPerMin"), "{error}");
+        assert!(serde_json::from_value::<ProtoOverrides>(json!({"askTtl": "5m"})).is_err());
+    }
+
+    #[test]
+    fn a_server_overrides_only_what_it_names() {
+        let github = ServerName::new("github").unwrap();
+        let overrides: ProtoOverrides =
+            serde_json::from_value(json!({"samplingPerMinute": 0, "askTTL": "1m"})).unwrap();
+        let settings =
+            Settings::new(ProtoSettings::default()).with_server(github.clone(), overrides);
+        let own = settings.for_server(&github);
+        assert_eq!(own.sampling_per_minute, Limit::OFF);
+        assert_eq!(own.ask_ttl.get(), Duration::from_secs(60));
+        assert_eq!(own.elicitation_per_minute, Limit::new(30).unwrap());
+        let other = settings.for_server(&ServerName::new("GitHub").unwrap());
+        assert_eq!(other, ProtoSettings::default());
+    }
+}
