@@ -28,7 +28,7 @@ mod methods;
 mod pool;
 pub mod question;
 pub mod refusal;
-#[cfg(feature = "command")]
+#[cfg(any(feature = "command", feature = "serve"))]
 pub mod relay;
 pub mod service;
 mod session;

@@ -52,12 +52,15 @@ mod lines;
 pub mod look;
 mod mcp_config;
 mod nesting;
+mod notices;
 mod polls;
 mod position;
 mod refused;
 mod search;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod text;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "command"))]
 pub mod wrap;
 
 pub use self::{
