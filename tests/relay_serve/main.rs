@@ -2,5 +2,10 @@
 
 #![cfg(feature = "serve")]
 
+mod bounds;
+mod guard;
 mod harness;
 mod passing;
+mod questions;
+mod rounds;
+mod sessions;

@@ -46,7 +46,7 @@ pub(super) fn text(judge: &mut Judge, text: &[u8], now: Instant) -> Judged {
         Err(_) => Fate::Withheld,
     };
     let left = match fate {
-        Fate::Withheld => Left::Nothing,
+        Fate::Withheld | Fate::Unreadable => Left::Nothing,
         _ if parts.whole || parts.bytes == text => Left::Whole,
         _ => Left::Changed(parts.bytes),
     };
@@ -97,7 +97,7 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
     }
     if is_suspect {
         judge.withhold();
-        event.left = Left::Changed(withheld(raw));
+        event.left = Left::Changed(withheld(judge, raw));
         return event;
     }
     let joined;
@@ -107,6 +107,12 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
         _ => {
             // A lone return is white space to JSON, and the end of a line to the judge.
             joined = data.join(&b'\r');
+            // Some readers put lines together without anything between them.
+            if breaks_a_string(&joined) && judge.suspects(&data.concat()) {
+                judge.withhold();
+                event.left = Left::Changed(withheld(judge, raw));
+                return event;
+            }
             &joined[..]
         }
     };
@@ -117,28 +123,38 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
     event.replies = judged.replies;
     event.dropped = judged.dropped;
     event.left = match judged.left {
-        // Some readers put lines together without anything between them.
-        Left::Whole
-            if judged.fate == Fate::PassedRaw
-                && data.len() > 1
-                && judge.suspects(&data.concat()) =>
-        {
-            judge.withhold();
-            Left::Changed(withheld(raw))
-        }
         Left::Whole => Left::Whole,
         Left::Changed(data) => Left::Changed(replaced(raw, &data)),
-        Left::Nothing => Left::Changed(withheld(raw)),
+        Left::Nothing => Left::Changed(withheld(judge, raw)),
     };
     event
 }
 
+/// Whether a line of data ends within a string of JSON, or within anything that is no JSON.
+fn breaks_a_string(joined: &[u8]) -> bool {
+    let mut in_string = false;
+    let mut bytes = joined.iter();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'"' => in_string = !in_string,
+            b'\\' => {
+                if bytes.next() == Some(&b'\r') {
+                    return true;
+                }
+            }
+            b'\r' if in_string => return true,
+            _ => {}
+        }
+    }
+    in_string
+}
+
 /// What a withheld event leaves: its place in the stream, or a client that resumes would get it
 /// again for ever.
-pub(super) fn withheld(event: &[u8]) -> Vec<u8> {
+pub(super) fn withheld(judge: &Judge, event: &[u8]) -> Vec<u8> {
     let mut left = Vec::new();
     for line in lines(event) {
-        if matches!(line.field().0, b"id" | b"retry") {
+        if matches!(line.field().0, b"id" | b"retry") && !judge.suspects(line.text) {
             push(&mut left, line);
         }
     }

@@ -133,3 +133,66 @@ async fn post(reply: &Reply, to: &Address) -> Result<(), String> {
         Err(format!("it answered {}", status.as_u16()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use futures::FutureExt;
+
+    use super::*;
+    use crate::{
+        refusal::Refusal,
+        relay::{Refused, serve::upstream::Clients},
+    };
+
+    fn reply(id_length: usize) -> Reply {
+        Reply::One(Refused::new(&vec![b'1'; id_length], Refusal::internal()))
+    }
+
+    /// A server that takes connections and never answers.
+    fn silent() -> (TcpListener, Address) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let clients = Clients::new().unwrap();
+        let upstream = Upstream::new(&clients, url.parse().unwrap(), HeaderMap::new());
+        let address = Address {
+            server: ServerName::new("github").unwrap(),
+            upstream: Arc::new(upstream),
+            headers: Arc::default(),
+            undelivered: Arc::default(),
+        };
+        (listener, address)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_that_nobody_takes_wait_up_to_a_bound_and_ten_seconds_each() {
+        let (_listener, to) = silent();
+        let refusals = Refusals::default();
+        for _ in 0..MOST_IN_FLIGHT + MOST_QUEUED {
+            assert!(refusals.send(reply(1), &to).now_or_never().is_some());
+        }
+        assert!(refusals.send(reply(1), &to).now_or_never().is_none());
+        let before = time::Instant::now();
+        // There is room again once the first have had their time.
+        refusals.send(reply(1), &to).await;
+        assert_eq!(before.elapsed().as_secs(), PATIENCE.as_secs());
+        assert!(to.undelivered.count() > 0);
+        // Everything that was sent is over after nine times, and none was tried twice.
+        drop(refusals.room.acquire_many(72).await.unwrap());
+        assert_eq!(before.elapsed().as_secs(), 10 * PATIENCE.as_secs());
+        assert_eq!(to.undelivered.count(), 73);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_with_long_ids_wait_up_to_a_number_of_bytes() {
+        let (_listener, to) = silent();
+        let refusals = Refusals::default();
+        let most = MOST_BYTES as usize;
+        // One that is longer than that waits alone.
+        assert!(refusals.send(reply(2 * most), &to).now_or_never().is_some());
+        assert!(refusals.send(reply(1), &to).now_or_never().is_none());
+        refusals.send(reply(most / 2), &to).await;
+        assert!(refusals.send(reply(most / 2), &to).now_or_never().is_none());
+    }
+}

@@ -235,7 +235,7 @@ fn part(judge: &Judge, long: &mut Option<LongEvent>, bytes: &[u8], last: bool, o
                         .filter(|line| line.raw.len() > line.text.len())
                         .map(|line| line.raw.len())
                         .sum();
-                    out.extend_from_slice(&judged::withheld(&bytes[..complete]));
+                    out.extend_from_slice(&judged::withheld(judge, &bytes[..complete]));
                 } else {
                     // What was sent already can't be taken back; ended here, it spoils no other.
                     out.extend_from_slice(b"\n\n");
