@@ -74,7 +74,7 @@ use super::notices::Notices;
 use crate::{
     clock,
     limits::ServerName,
-    settings::{Endpoint, Loaded, Origin, ServerEntry},
+    settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
     throttle::Throttle,
     verdict::{Reporter, Verdict},
 };
@@ -130,13 +130,15 @@ impl fmt::Display for RelayError {
             Self::NoServer => f.write_str("no server has a url: set [servers.NAME] url"),
             Self::Reserved { server, at } => write!(
                 f,
-                "{at}: servers.{:?}: the relay has a page of this name; name the server otherwise",
-                server.as_str()
+                "{}{}: the relay has a page of this name; name the server otherwise",
+                Place(at),
+                key_of(server)
             ),
             Self::Url { server, at } => write!(
                 f,
-                "{at}: servers.{:?}.url: no URL that can be requested",
-                server.as_str()
+                "{}{}.url: no URL that can be requested",
+                Place(at),
+                key_of(server)
             ),
             Self::Client(error) => write!(f, "cannot set up the HTTP client: {error}"),
         }
@@ -148,6 +150,18 @@ impl std::error::Error for RelayError {
         match self {
             Self::Client(error) => Some(error),
             _ => None,
+        }
+    }
+}
+
+/// A place as errors of the settings name it.
+struct Place<'a>(&'a Origin);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Origin::File { file, line, column } => write!(f, "{file}:{line}:{column}: "),
+            _ => Ok(()),
         }
     }
 }

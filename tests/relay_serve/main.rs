@@ -3,6 +3,8 @@
 #![cfg(feature = "serve")]
 
 mod bounds;
+#[cfg(all(unix, feature = "command"))]
+mod command;
 mod guard;
 mod harness;
 mod passing;

@@ -137,11 +137,7 @@ fn breaks_a_string(joined: &[u8]) -> bool {
     while let Some(byte) = bytes.next() {
         match byte {
             b'"' => in_string = !in_string,
-            b'\\' => {
-                if bytes.next() == Some(&b'\r') {
-                    return true;
-                }
-            }
+            b'\\' if bytes.next() == Some(&b'\r') => return true,
             b'\r' if in_string => return true,
             _ => {}
         }
