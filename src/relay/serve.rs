@@ -121,7 +121,7 @@ pub enum RelayError {
         at: Origin,
     },
     /// The HTTP client cannot be set up, for want of root certificates for instance.
-    Client(reqwest::Error),
+    Client(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for RelayError {
@@ -148,7 +148,7 @@ impl fmt::Display for RelayError {
 impl std::error::Error for RelayError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Client(error) => Some(error),
+            Self::Client(error) => Some(&**error),
             _ => None,
         }
     }
@@ -194,7 +194,7 @@ impl Relay {
     ///
     /// As [`new`](Self::new).
     pub fn with_throttle(settings: &Loaded, throttle: Arc<Throttle>) -> Result<Self, RelayError> {
-        let clients = Clients::new().map_err(RelayError::Client)?;
+        let clients = Clients::new().map_err(|error| RelayError::Client(error.into()))?;
         let mut upstreams = BTreeMap::new();
         for (name, entry) in settings.servers() {
             let Some(Endpoint::Url(url)) = entry.endpoint() else {

@@ -10,4 +10,7 @@ mod harness;
 mod passing;
 mod questions;
 mod rounds;
+mod sdk;
 mod sessions;
+#[path = "../support/mod.rs"]
+mod support;

@@ -211,7 +211,7 @@ async fn what_only_some_readers_take_for_a_question_is_withheld() {
         ),
         (format!("id: 1\u{85}data: {question}\n\n"), ""),
         (
-            format!("data: {{\"id\":6,\rxx \"method\":\"elicitation/create\"}}\n\n"),
+            "data: {\"id\":6,\rxx \"method\":\"elicitation/create\"}\n\n".to_owned(),
             "",
         ),
         // Other names of the field.
