@@ -35,7 +35,8 @@
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
 //! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
 //! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
-//! for, and its server with it. No time limit ends a stream or a call: people are slow.
+//! for, and its server with it. No time limit ends a stream or a call: people are slow. How many
+//! connections clients open is not bounded here.
 
 mod body;
 mod events;
@@ -48,6 +49,7 @@ mod refusals;
 mod request;
 mod router;
 mod sessions;
+mod sieve;
 mod stream;
 mod upstream;
 

@@ -5,7 +5,7 @@ use tokio::{
     net::TcpStream,
 };
 
-use crate::harness::{Answer, Relayed, Server, call, limited, soon};
+use crate::harness::{Answer, Relayed, Server, call, limited, question, soon};
 
 /// The status of a request written by hand.
 async fn status(relay: &Relayed, head: &str) -> u16 {
@@ -73,7 +73,7 @@ async fn redirects_are_followed_to_the_server_alone() {
     ] {
         let mut server = Server::start(move |seen| match seen.target.as_str() {
             "/mcp" => Answer::new(status, "").with("location", to),
-            _ => Answer::json("{}").with("x-there", "1"),
+            _ => Answer::json(format!("[{}]", [question(1).to_string(); 6].join(","))),
         })
         .await;
         let relay = Relayed::start(&server).await;
@@ -85,6 +85,10 @@ async fn redirects_are_followed_to_the_server_alone() {
             let seen = server.next().await;
             assert_eq!(seen.target, "/other?x=1");
             assert_eq!(seen.json(), call(1), "the request is the same");
+            // Refusals are not redirected: they go where the question came from.
+            let seen = server.next().await;
+            assert_eq!(seen.target, "/other?x=1");
+            assert!(seen.json().is_array());
         } else {
             let host = match to.strip_prefix("http://") {
                 Some(_) => "elsewhere.example".to_owned(),

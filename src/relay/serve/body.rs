@@ -23,7 +23,8 @@ const ONLY_A_QUESTION: &str = "the server answered with a question over the limi
 
 /// Passes a body on, or what is left of it.
 pub(super) async fn answer(
-    mut side: Side,
+    side: Side,
+    mut judge: Judge,
     mut response: reqwest::Response,
     mut headers: HeaderMap,
 ) -> Response {
@@ -42,14 +43,14 @@ pub(super) async fn answer(
             }
         }
         if body.len() > LONGEST_FRAME {
-            return in_parts(side, response, headers, body.freeze());
+            return in_parts(judge, response, headers, body.freeze());
         }
     }
     let body = body.freeze();
     if body.trim_ascii().is_empty() {
         return with(status, headers, Body::from(body));
     }
-    let judged = judged::text(&mut side.judge, &body, clock::now());
+    let judged = judged::text(&mut judge, &body, clock::now());
     let address = &side.address;
     for _ in 0..judged.dropped {
         address
@@ -87,15 +88,20 @@ pub(super) async fn answer(
 
 /// Passes a body on that is too long to be judged as a whole, until something like a question is
 /// found in it; the connection breaks off then.
-fn in_parts(side: Side, response: reqwest::Response, headers: HeaderMap, begun: Bytes) -> Response {
+fn in_parts(
+    judge: Judge,
+    response: reqwest::Response,
+    headers: HeaderMap,
+    begun: Bytes,
+) -> Response {
     let status = response.status();
-    let mut search = Box::new(side.judge.search_in_parts());
+    let mut search = Box::new(judge.search_in_parts());
     if search.finds_in(&begun) {
-        side.judge.withhold();
+        judge.withhold();
         return failure::answer(StatusCode::BAD_GATEWAY, UNREADABLE);
     }
     let parts = Parts {
-        judge: side.judge,
+        judge,
         held: begun,
         response: Some(response),
         search,

@@ -86,10 +86,10 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         address: Address {
             server: server.name.clone(),
             upstream: Arc::clone(&server.upstream),
+            url: response.url().clone(),
             headers: Arc::new(headers::of_refusal(&sent, session)),
             undelivered: Arc::clone(&server.undelivered),
         },
-        judge,
         row,
         call,
         ends: match parts.method {
@@ -98,10 +98,10 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
             _ => shared.ended.clone(),
         },
     };
-    answer(side, response).await
+    answer(side, judge, response).await
 }
 
-async fn answer(side: Side, response: reqwest::Response) -> Response {
+async fn answer(side: Side, judge: Judge, response: reqwest::Response) -> Response {
     let mut headers = headers::to_client(response.headers());
     let is_encoded = headers.get_all(CONTENT_ENCODING).iter().any(|encoding| {
         !encoding
@@ -117,12 +117,12 @@ async fn answer(side: Side, response: reqwest::Response) -> Response {
         Some(true) => {
             headers::forget_body(&mut headers);
             let status = response.status();
-            let mut answer = Response::new(Stream::new(side, response).into_body());
+            let mut answer = Response::new(Stream::new(side, judge, response).into_body());
             *answer.status_mut() = status;
             *answer.headers_mut() = headers;
             answer
         }
-        Some(false) => body::answer(side, response, headers).await,
+        Some(false) => body::answer(side, judge, response, headers).await,
         None => {
             let reason = "the server's Content-Type can be read in two ways";
             failure::answer(StatusCode::BAD_GATEWAY, reason)

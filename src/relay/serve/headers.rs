@@ -3,8 +3,9 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ALT_SVC, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, ETAG, EXPECT,
-        HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+        ACCEPT, ACCEPT_ENCODING, ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE,
+        COOKIE, ETAG, EXPECT, Entry, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
+        TRANSFER_ENCODING, UPGRADE,
     },
 };
 
@@ -47,6 +48,11 @@ pub(super) fn to_server(client: &HeaderMap) -> HeaderMap {
     let mut headers = end_to_end(client);
     for name in [HOST, CONTENT_LENGTH, EXPECT] {
         headers.remove(name);
+    }
+    for name in [AUTHORIZATION, COOKIE] {
+        if let Entry::Occupied(mut secrets) = headers.entry(name) {
+            secrets.iter_mut().for_each(|it| it.set_sensitive(true));
+        }
     }
     // What is encoded cannot be looked at.
     headers.insert(ACCEPT_ENCODING, IDENTITY);

@@ -11,6 +11,7 @@ use std::{
 
 use axum::http::{HeaderMap, Method};
 use bytes::Bytes;
+use reqwest::Url;
 use tokio::{sync::Semaphore, time};
 
 use super::upstream::Upstream;
@@ -68,6 +69,8 @@ impl Default for Refusals {
 pub(super) struct Address {
     pub(super) server: ServerName,
     pub(super) upstream: Arc<Upstream>,
+    /// Where the request of the stream was answered.
+    pub(super) url: Url,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) undelivered: Arc<Undelivered>,
 }
@@ -113,7 +116,7 @@ async fn post(reply: &Reply, to: &Address) -> Result<(), String> {
     let mut response = upstream
         .once(
             &Method::POST,
-            upstream.url().clone(),
+            to.url.clone(),
             &to.headers,
             &Bytes::from(body),
         )
@@ -160,6 +163,7 @@ mod tests {
         let address = Address {
             server: ServerName::new("github").unwrap(),
             upstream: Arc::new(upstream),
+            url: url.parse().unwrap(),
             headers: Arc::default(),
             undelivered: Arc::default(),
         };

@@ -8,23 +8,16 @@ use futures::stream;
 use reqwest::Response;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    events::{Events, Piece, lines},
-    judged::{self, Left},
-    refusals::Address,
-    request::Call,
-    sessions::Row,
-};
+use super::{refusals::Address, request::Call, sessions::Row, sieve::Sieve};
 use crate::{
     clock,
     refusal::Refusal,
-    relay::{Judge, LONGEST_FRAME, Refused, Reply, search::Search},
+    relay::{Judge, Refused, Reply},
 };
 
 /// Whose stream it is.
 #[derive(Debug)]
 pub(super) struct Side {
-    pub(super) judge: Judge,
     pub(super) row: Arc<Row>,
     pub(super) address: Address,
     pub(super) call: Call,
@@ -38,8 +31,7 @@ pub(super) struct Stream {
     side: Side,
     /// `None` once the server is not read any more.
     response: Option<Response>,
-    events: Events,
-    long: Option<LongEvent>,
+    sieve: Sieve,
     out: Vec<u8>,
     replies: VecDeque<Reply>,
     /// The connection to the server broke.
@@ -47,20 +39,12 @@ pub(super) struct Stream {
     closed: bool,
 }
 
-/// An event that comes in parts.
-#[derive(Debug)]
-enum LongEvent {
-    Passing(Box<Search>),
-    Withheld,
-}
-
 impl Stream {
-    pub(super) fn new(side: Side, response: Response) -> Self {
+    pub(super) fn new(side: Side, judge: Judge, response: Response) -> Self {
         Self {
             side,
             response: Some(response),
-            events: Events::new(LONGEST_FRAME),
-            long: None,
+            sieve: Sieve::new(judge),
             out: Vec::new(),
             replies: VecDeque::new(),
             failed: None,
@@ -117,7 +101,7 @@ impl Stream {
             chunk = response.chunk() => chunk,
         };
         match chunk {
-            Ok(Some(chunk)) => self.events.feed(&chunk),
+            Ok(Some(chunk)) => self.sieve.feed(&chunk),
             Ok(None) => self.end(),
             Err(error) => {
                 let error = error.without_url();
@@ -130,58 +114,29 @@ impl Stream {
 
     fn end(&mut self) {
         self.response = None;
-        self.events.end();
+        self.sieve.end();
     }
 
     /// Judges the next piece that is complete, if there is one.
     fn take_piece(&mut self) -> bool {
-        let Self {
-            side,
-            events,
-            long,
-            out,
-            ..
-        } = self;
-        let raw = match events.next_piece() {
-            None => return false,
-            Some(Piece::Blank(bytes)) => {
-                out.extend_from_slice(bytes);
-                return true;
-            }
-            Some(Piece::Comment(line)) => {
-                if side.judge.suspects(line) {
-                    side.judge.withhold();
-                } else {
-                    out.extend_from_slice(line);
-                }
-                return true;
-            }
-            Some(Piece::Part { bytes, last }) => {
-                part(&side.judge, long, bytes, last, out);
-                return true;
-            }
-            Some(Piece::Event(raw)) => raw,
+        let Some(sifted) = self.sieve.next(clock::now(), &mut self.out) else {
+            return false;
         };
-        let event = judged::event(&mut side.judge, raw, clock::now());
-        match &event.left {
-            Left::Whole => out.extend_from_slice(raw),
-            Left::Changed(bytes) => out.extend_from_slice(bytes),
-            Left::Nothing => {}
-        }
-        if event.is_endpoint {
+        let address = &self.side.address;
+        if sifted.is_endpoint {
             tracing::warn!(
-                server = %side.address.server,
+                server = %address.server,
                 "the server speaks HTTP+SSE of 2024-11-05, which is not relayed"
             );
+        }
+        for _ in 0..sifted.dropped {
+            let reason = "too many in one event";
+            address.undelivered.add(&address.server, &reason);
+        }
+        if sifted.is_endpoint {
             self.close();
         }
-        for _ in 0..event.dropped {
-            let address = &self.side.address;
-            address
-                .undelivered
-                .add(&address.server, &"too many in one event");
-        }
-        self.tell(event.replies);
+        self.tell(sifted.replies);
         true
     }
 
@@ -214,38 +169,4 @@ fn error_event(id: &[u8], refusal: Refusal) -> Vec<u8> {
     Refused::new(id, refusal).write(&mut event);
     event.extend_from_slice(b"\n\n");
     event
-}
-
-/// Sends on a part of an event that is too long to be judged as a whole, unless something like a
-/// question is in it.
-fn part(judge: &Judge, long: &mut Option<LongEvent>, bytes: &[u8], last: bool, out: &mut Vec<u8>) {
-    let is_first = long.is_none();
-    let state = match long.take() {
-        Some(LongEvent::Withheld) => LongEvent::Withheld,
-        state => {
-            let mut search = match state {
-                Some(LongEvent::Passing(search)) => search,
-                _ => Box::new(judge.search_in_parts()),
-            };
-            if search.finds_in(bytes) || (last && search.finds_at_end()) {
-                judge.withhold();
-                if is_first {
-                    // Its last line may not be complete.
-                    let complete: usize = lines(bytes)
-                        .filter(|line| line.raw.len() > line.text.len())
-                        .map(|line| line.raw.len())
-                        .sum();
-                    out.extend_from_slice(&judged::withheld(judge, &bytes[..complete]));
-                } else {
-                    // What was sent already can't be taken back; ended here, it spoils no other.
-                    out.extend_from_slice(b"\n\n");
-                }
-                LongEvent::Withheld
-            } else {
-                out.extend_from_slice(bytes);
-                LongEvent::Passing(search)
-            }
-        }
-    };
-    *long = (!last).then_some(state);
 }

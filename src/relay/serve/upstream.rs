@@ -164,11 +164,6 @@ impl Upstream {
         })
     }
 
-    /// Where refusals go.
-    pub(super) const fn url(&self) -> &Url {
-        &self.url
-    }
-
     fn host(&self) -> String {
         host_of(&self.url)
     }
