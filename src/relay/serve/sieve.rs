@@ -203,53 +203,30 @@ mod tests {
 
     /// Streams of the pieces that a hostile server would try.
     fn streams() -> impl Strategy<Value = String> {
-        let piece = prop::sample::select(vec![
-            "data: ",
-            "data:",
-            "data",
-            "id: ",
-            ": ",
-            "event: m",
-            "retry: 1",
-            "Data: ",
-            "\u{feff}",
-            "\n",
-            "\n\n",
-            "\r",
-            "\r\n",
-            "\r\r",
-            "\u{2028}",
-            "\u{85}",
-            "\u{b}",
-            "\0",
-            "{\"id\":1,\"method\":\"elicitation/create\"}",
-            "{\"method\":",
-            "\"elicitation/create\"",
-            "\"elicitation/",
-            "create\"",
-            "}",
-            "{",
-            "[",
-            "]",
-            ",",
-            "\"a\":",
-            "1",
-            "\"",
-            "\\",
-            "\\u0065",
-        ]);
+        let piece = |pieces: &[&'static str]| prop::sample::select(pieces.to_vec());
+        let piece = prop_oneof![
+            3 => piece(&["data: ", "data:", "data", "id: ", ": ", "event: m", "retry: 1", "Data: "]),
+            3 => piece(&["\n", "\n\n", "\r", "\r\n", "\r\r", "\u{2028}", "\u{85}", "\u{b}"]),
+            1 => piece(&["\0", "\u{feff}", "[", "]", ",", "{", "1", "\"", "\\", "\\u0065"]),
+            3 => piece(&["\ndata: ", "\rdata:", "{\"a\":", "}", "data: {\"a\":\n", "\ndata: }\n\n"]),
+            3 => piece(&[
+                "{\"id\":1,\"method\":\"elicitation/create\"}", "{\"method\":",
+                "\"elicitation/create\"", "{\"method\":\"elicitation/", "create\"}",
+            ]),
+        ];
         prop::collection::vec(piece, 0..24).prop_map(|pieces| pieces.concat())
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4000))]
+        #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(3000) })]
 
         #[test]
         fn no_reader_sees_a_question_that_was_not_counted(
             stream in streams(), step in 1..40_usize, longest in prop::sample::select(vec![30, 10_000])
         ) {
             let (out, admitted) = sift(stream.as_bytes(), step, longest);
-            let out = String::from_utf8(out).unwrap();
+            // Within a long event it may be cut anywhere.
+            let out = String::from_utf8_lossy(&out);
             for is_end in ENDS {
                 for between in [Some("\n"), Some(""), None] {
                     let seen = seen(&out, is_end, between);
