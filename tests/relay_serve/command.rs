@@ -44,8 +44,12 @@ fn command(folder: &TempDir, settings: &str) -> Command {
 
 impl Served {
     fn start(settings: &str) -> Self {
+        Self::start_with(settings, |command| command)
+    }
+
+    fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
         let folder = TempDir::new().unwrap();
-        let mut child = command(&folder, settings)
+        let mut child = change(&mut command(&folder, settings))
             .args(["--listen", "127.0.0.1:0"])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -265,6 +269,38 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
         );
         assert_eq!(output.status.code(), Some(code), "{stderr}");
     }
+}
+
+#[tokio::test]
+async fn no_secret_is_logged_however_much_is() {
+    let server = asking_once().await;
+    let settings = format!(
+        "[proto]\nelicitationPerMinute = 1\n[servers.github]\nurl = \"{}?key=hunter2\"\n\
+         headers = {{ X-Key = \"hunter2\" }}\n",
+        server.url()
+    );
+    let mut served = Served::start_with(&settings, |command| {
+        command.env("MCP_QUESTION_THROTTLE_LOG", "trace")
+    });
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    for _ in 0..2 {
+        let sent = client
+            .post(format!("{}?token=hunter2", served.urls[0]))
+            .header("authorization", "Bearer hunter2")
+            .header("cookie", "hunter2")
+            .header("mcp-session-id", "hunter2")
+            .body(call("hunter2").to_string());
+        let response = Response_::of(soon(sent.send()).await.unwrap()).await;
+        assert_eq!(response.status, 200);
+    }
+    let before = served.logged("to admit more, raise");
+    served.signal(Signal::SIGTERM);
+    let log = before + &served.logged("counted in all");
+    assert!(log.contains("TRACE") || log.contains("DEBUG"), "{log}");
+    let all: Vec<_> = served.stderr.try_iter().collect();
+    assert!(!log.contains("hunter2"), "{log}");
+    assert!(!all.concat().contains("hunter2"), "{all:?}");
+    assert_eq!(served.wait().code(), Some(0));
 }
 
 #[tokio::test]

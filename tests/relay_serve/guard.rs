@@ -73,7 +73,7 @@ async fn redirects_are_followed_to_the_server_alone() {
     ] {
         let mut server = Server::start(move |seen| match seen.target.as_str() {
             "/mcp" => Answer::new(status, "").with("location", to),
-            _ => Answer::json(format!("[{}]", [question(1).to_string(); 6].join(","))),
+            _ => Answer::json(format!("[{}]", vec![question(1).to_string(); 6].join(","))),
         })
         .await;
         let relay = Relayed::start(&server).await;
