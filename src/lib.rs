@@ -19,7 +19,8 @@
 //!
 //! `file` adds settings from TOML files and environment variables. `command` (default) adds the
 //! command `mcp-question-throttle`, and the module `relay` behind it, which holds the frames of a
-//! server to the limits without rmcp. An embedder needs neither.
+//! server to the limits without rmcp. `serve` (default) adds the relay over HTTP, to that command
+//! or, alone, to a program of yours. An embedder of the client's side needs none of them.
 
 mod call_error;
 pub mod clock;
@@ -28,7 +29,7 @@ mod methods;
 mod pool;
 pub mod question;
 pub mod refusal;
-#[cfg(feature = "command")]
+#[cfg(any(feature = "command", feature = "serve"))]
 pub mod relay;
 pub mod service;
 mod session;

@@ -127,6 +127,12 @@ pub fn variables() -> impl Iterator<Item = (&'static str, &'static str)> {
     SCALARS.iter().map(|scalar| (scalar.name, scalar.variable))
 }
 
+/// The full name of a server's table.
+#[cfg(feature = "serve")]
+pub(crate) fn key_of(server: &ServerName) -> String {
+    keys::join(keys::SERVERS, server.as_str())
+}
+
 /// Valid settings, the servers of the file, and where each setting came from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {

@@ -85,6 +85,8 @@ fn help_reads_well() {
     insta::assert_snapshot!("help_demo", run(&["demo", "--help"]).shown());
     #[cfg(unix)]
     insta::assert_snapshot!("help_wrap", run(&["wrap", "--help"]).shown());
+    #[cfg(feature = "serve")]
+    insta::assert_snapshot!("help_serve", run(&["serve", "--help"]).shown());
 }
 
 #[test]

@@ -6,12 +6,12 @@ use memchr::memchr;
 
 use super::{
     look::{Batch, Counting, Message, Value, read, task_entries},
+    notices::Notices,
     polls::Polls,
     refused::{MOST_IN_ARRAY, Refused, Reply},
     search::Search,
 };
 use crate::{
-    limits::LimitName,
     refusal::Refusal,
     throttle::{Session, TaskUse},
     verdict::{Door, Reporter},
@@ -48,17 +48,17 @@ pub enum Fate {
     PassedRaw,
     /// Nothing of it left.
     Withheld,
+    /// Nothing of it left, since nobody can read it for sure.
+    Unreadable,
 }
 
 /// Holds one session's frames to the limits.
 #[derive(Debug)]
 pub struct Judge {
-    session: Session,
+    session: Arc<Session>,
     polls: Arc<Polls>,
     reporter: Reporter,
-    settings_file: Option<PathBuf>,
-    advised: Vec<LimitName>,
-    unreadable: u64,
+    notices: Arc<Notices>,
 }
 
 impl Judge {
@@ -66,25 +66,39 @@ impl Judge {
     #[must_use]
     pub fn new(session: Session) -> Self {
         Self {
-            session,
+            session: Arc::new(session),
             polls: Arc::default(),
             reporter: Reporter::default(),
-            settings_file: None,
-            advised: Vec::new(),
-            unreadable: 0,
+            notices: Arc::default(),
+        }
+    }
+
+    /// One of several judges of a session, for a stream of its own: with polls of its own, since
+    /// those who share a session may use the same ids.
+    #[cfg(feature = "serve")]
+    pub(super) fn of_stream(
+        session: Arc<Session>,
+        reporter: Reporter,
+        notices: Arc<Notices>,
+    ) -> Self {
+        Self {
+            session,
+            polls: Arc::default(),
+            reporter,
+            notices,
         }
     }
 
     /// Says where the limits are set, so that the first refusal can tell people what to change.
     #[must_use]
     pub fn with_settings_file(mut self, file: Option<PathBuf>) -> Self {
-        self.settings_file = file;
+        self.notices = Arc::new(Notices::new(file));
         self
     }
 
     /// The session whose limits hold.
     #[must_use]
-    pub const fn session(&self) -> &Session {
+    pub fn session(&self) -> &Session {
         &self.session
     }
 
@@ -96,8 +110,8 @@ impl Judge {
 
     /// How many frames were withheld because they could not be read for sure.
     #[must_use]
-    pub const fn unreadable(&self) -> u64 {
-        self.unreadable
+    pub fn unreadable(&self) -> u64 {
+        self.notices.unreadable()
     }
 
     /// Judges a frame that stands alone: what was sent is complete before and after it. `text`
@@ -183,17 +197,26 @@ impl Judge {
     }
 
     /// Counts a frame that nobody can read for sure.
-    pub(super) fn withhold(&mut self) -> Fate {
-        self.unreadable += 1;
-        // The 1st, 10th, 100th, ...: a flood of frames must not become a flood of log lines.
-        if self.unreadable == 10_u64.pow(self.unreadable.ilog10()) {
-            tracing::warn!(
-                server = %self.session.server(),
-                unreadable = self.unreadable,
-                "withheld a frame that is not one JSON value in one line and may hold a question"
-            );
+    pub(super) fn withhold(&self) -> Fate {
+        self.notices.withheld(self.session.server());
+        Fate::Unreadable
+    }
+
+    /// Whether something like a question is in a text that should be no frame.
+    #[cfg(feature = "serve")]
+    pub(super) fn suspects(&self, text: &[u8]) -> bool {
+        // Without a quote or a sign there is neither a name nor a number to find.
+        if memchr::memchr2(b'"', b'-', text).is_none() {
+            return false;
         }
-        Fate::Withheld
+        let mut search = self.search_in_parts();
+        search.finds_in(text) || search.finds_at_end()
+    }
+
+    /// To search something that is too long to be judged as a whole.
+    #[cfg(feature = "serve")]
+    pub(super) fn search_in_parts(&self) -> Search {
+        Search::new(&self.session.settings().questions)
     }
 
     fn value(
@@ -336,7 +359,7 @@ impl Judge {
             Err(refusal) => {
                 self.reporter
                     .report(&self.session, door, &ask, Some(&refusal));
-                self.advise(&refusal);
+                self.notices.advise(self.session.server(), &refusal);
                 Some(Denied {
                     refusal,
                     id,
@@ -345,25 +368,6 @@ impl Judge {
                 })
             }
         }
-    }
-
-    /// Tells people, once for each limit, what they can change.
-    fn advise(&mut self, refusal: &Refusal) {
-        let Some(limit) = refusal.limit() else { return };
-        if self.advised.contains(&limit) {
-            return;
-        }
-        self.advised.push(limit);
-        let server = self.session.server().as_str();
-        let setting = limit.as_str().rsplit('.').next().unwrap_or_default();
-        let file = match &self.settings_file {
-            Some(file) => file.display().to_string(),
-            None => "a settings file (--settings FILE)".to_owned(),
-        };
-        tracing::warn!(
-            "server {server:?} asks more often than it may; to admit more, raise {setting} under \
-             [servers.{server:?}.proto] in {file}"
-        );
     }
 }
 

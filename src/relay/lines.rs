@@ -74,7 +74,7 @@ impl Lines {
             self.judge.search(text, &Counting::by(&settings), out)?
         };
         match fate {
-            Fate::Withheld => return Ok(()),
+            Fate::Withheld | Fate::Unreadable => return Ok(()),
             Fate::Passed => {}
             Fate::PassedRaw => self.position.advance(line),
         }

@@ -12,8 +12,11 @@
 //! | [`Judge`] | admits a frame, or cuts out and replaces what is refused | input and output |
 //! | [`Lines`] | the same for a stream of lines | |
 //! | [`wrap`] | a server as a child process, between its pipes and ours | |
+//! | [`serve`] | servers over HTTP, each at a path of one address | |
 //!
-//! # Outcomes
+//! # Outcomes over a pipe
+//!
+//! Those over HTTP are with [`serve`].
 //!
 //! | frame of the server | what the client gets | what the server gets |
 //! |---|---|---|
@@ -52,12 +55,15 @@ mod lines;
 pub mod look;
 mod mcp_config;
 mod nesting;
+mod notices;
 mod polls;
 mod position;
 mod refused;
 mod search;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod text;
-#[cfg(unix)]
+#[cfg(all(unix, feature = "command"))]
 pub mod wrap;
 
 pub use self::{

@@ -72,6 +72,15 @@ impl Reply {
         }
     }
 
+    /// Why, or why the first of several.
+    #[cfg(feature = "serve")]
+    pub(super) fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::One(refused) => Some(refused.refusal()),
+            Self::Batch(all) => all.first().map(Refused::refusal),
+        }
+    }
+
     /// The memory it takes, in bytes.
     pub(super) fn size(&self) -> usize {
         let of_ids = |all: &[Refused]| -> usize {

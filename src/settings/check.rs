@@ -178,7 +178,10 @@ impl Check<'_> {
                     self.text(&full, value, server::URL_EXPECTED, |text| {
                         server::is_url(text)
                     });
+                    let place = self.source.place(value.span());
+                    self.origins.set(Some(server), keys::URL.to_owned(), place);
                 }
+                keys::HEADERS => self.headers(&full, value),
                 keys::PROTO => self.proto(Some(server), &full, value),
                 _ => self.unknown(path, key, keys::SERVER.to_vec()),
             }
@@ -188,11 +191,13 @@ impl Check<'_> {
 
     fn one_endpoint(&mut self, path: &str, table: &DeTable<'_>) {
         let command = table.contains_key(keys::COMMAND);
+        let url = table.contains_key(keys::URL);
         for (key, _) in table {
             let name = key.get_ref().as_ref();
             let conflict = match name {
                 keys::URL if command => "a server has a command or a url, not both",
                 keys::ARGS | keys::ENV if !command => "goes with command, which is missing",
+                keys::HEADERS if !url => "goes with url, which is missing",
                 _ => continue,
             };
             let fault = Fault::Conflict(conflict.to_owned());
@@ -218,6 +223,19 @@ impl Check<'_> {
             self.text(&path, value, STRING, |_| true);
             if name.is_empty() || name.contains(['=', '\0']) {
                 let fault = Fault::Conflict("no name of an environment variable".to_owned());
+                self.report(key.span().start, &path, fault);
+            }
+        }
+    }
+
+    fn headers(&mut self, path: &str, value: &Value<'_>) {
+        for (key, value) in self.table(path, value).into_iter().flatten() {
+            let name = key.get_ref().as_ref();
+            let path = keys::join(path, name);
+            let expected = server::HEADER_VALUE_EXPECTED;
+            self.text(&path, value, expected, server::is_header_value);
+            if !server::is_header(name) {
+                let fault = Fault::Conflict(format!("not {}", server::HEADER_EXPECTED));
                 self.report(key.span().start, &path, fault);
             }
         }

@@ -82,11 +82,12 @@ pub(super) const COMMAND: &str = "command";
 pub(super) const ARGS: &str = "args";
 pub(super) const ENV: &str = "env";
 pub(super) const URL: &str = "url";
+pub(super) const HEADERS: &str = "headers";
 
 /// The keys of the file itself.
 pub(super) const TOP: &[&str] = &[PROTO, SERVERS];
 /// The keys of `[servers.NAME]`.
-pub(super) const SERVER: &[&str] = &[COMMAND, ARGS, ENV, URL, PROTO];
+pub(super) const SERVER: &[&str] = &[COMMAND, ARGS, ENV, URL, HEADERS, PROTO];
 
 /// The keys of `[proto]` and of `[servers.NAME.proto]`.
 pub(super) fn proto() -> Vec<&'static str> {

@@ -30,6 +30,7 @@ struct Server {
     args: Vec<String>,
     env: BTreeMap<String, String>,
     url: Option<String>,
+    headers: BTreeMap<String, String>,
     proto: Option<ProtoOverrides>,
 }
 
@@ -58,7 +59,10 @@ pub(super) fn merge(
             }
             (None, url) => url.map(Endpoint::Url),
         };
-        servers.insert(name, ServerEntry::new(endpoint));
+        servers.insert(
+            name,
+            ServerEntry::new(endpoint).with_headers(server.headers),
+        );
     }
     Ok(Merged { settings, servers })
 }

@@ -13,23 +13,83 @@ pub(super) fn is_url(text: &str) -> bool {
     })
 }
 
-/// One table `[servers.NAME]`, without its limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What is valid as the name of a header.
+pub(super) const HEADER_EXPECTED: &str =
+    "a header that is neither of the connection or the body nor of the protocol";
+/// What is valid as the value of a header.
+pub(super) const HEADER_VALUE_EXPECTED: &str = "a header's value in visible ASCII";
+
+/// Whether settings may give a header of this name: those of the connection and the body are not
+/// theirs to say, and those of the protocol are the client's.
+pub(super) fn is_header(name: &str) -> bool {
+    let Ok(name) = name.parse::<http::HeaderName>() else {
+        return false;
+    };
+    let name = name.as_str();
+    !matches!(
+        name,
+        "accept"
+            | "accept-encoding"
+            | "connection"
+            | "expect"
+            | "host"
+            | "keep-alive"
+            | "last-event-id"
+            | "te"
+            | "trailer"
+            | "transfer-encoding"
+            | "upgrade"
+    ) && !name.starts_with("content-")
+        && !name.starts_with("mcp-")
+        && !name.starts_with("proxy-")
+}
+
+pub(super) fn is_header_value(text: &str) -> bool {
+    text.bytes().all(|byte| matches!(byte, b' '..=b'~'))
+}
+
+/// One table `[servers.NAME]`, without its limits. `Debug` shows no header, which may be a secret.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ServerEntry {
     endpoint: Option<Endpoint>,
+    headers: BTreeMap<String, String>,
+}
+
+impl fmt::Debug for ServerEntry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerEntry")
+            .field("endpoint", &self.endpoint)
+            .finish_non_exhaustive()
+    }
 }
 
 impl ServerEntry {
     /// A server reached as `endpoint` says, or, without one, by whoever embeds the throttle.
     #[must_use]
     pub const fn new(endpoint: Option<Endpoint>) -> Self {
-        Self { endpoint }
+        Self {
+            endpoint,
+            headers: BTreeMap::new(),
+        }
+    }
+
+    /// Sets the headers that requests to its URL get.
+    #[must_use]
+    pub fn with_headers(mut self, headers: BTreeMap<String, String>) -> Self {
+        self.headers = headers;
+        self
     }
 
     /// How the server is reached; `None` if the file names only its limits.
     #[must_use]
     pub const fn endpoint(&self) -> Option<&Endpoint> {
         self.endpoint.as_ref()
+    }
+
+    /// The headers that the HTTP relay gives to requests that have none of the name.
+    #[must_use]
+    pub const fn headers(&self) -> &BTreeMap<String, String> {
+        &self.headers
     }
 }
 

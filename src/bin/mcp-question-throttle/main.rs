@@ -4,6 +4,8 @@ mod check;
 mod demo;
 mod exit;
 mod log;
+#[cfg(feature = "serve")]
+mod serve;
 mod settings;
 mod style;
 #[cfg(unix)]
@@ -35,6 +37,8 @@ enum Command {
     Check(check::Options),
     #[cfg(unix)]
     Wrap(wrap::Options),
+    #[cfg(feature = "serve")]
+    Serve(serve::Options),
     /// The server of the demo, for whoever wants a flood at hand.
     #[command(hide = true)]
     FloodingServer(demo::flood::Options),
@@ -50,6 +54,9 @@ impl Command {
             // The first refusals of a flood are for whoever reads the client's log.
             #[cfg(unix)]
             Self::Wrap(_) => "mcp_question_throttle=warn,error",
+            // Its log is the operator's own.
+            #[cfg(feature = "serve")]
+            Self::Serve(_) => "mcp_question_throttle=info,error",
         }
     }
 
@@ -59,6 +66,8 @@ impl Command {
             Self::Check(options) => check::run(&options).into(),
             #[cfg(unix)]
             Self::Wrap(options) => wrap::run(&options),
+            #[cfg(feature = "serve")]
+            Self::Serve(options) => serve::run(&options).into(),
             Self::FloodingServer(options) => demo::flood::run(&options).into(),
         }
     }

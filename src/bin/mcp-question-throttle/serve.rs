@@ -1,0 +1,278 @@
+//! `serve`: the HTTP relay, in front of every server of the settings that has a URL.
+
+use std::{
+    io::{self, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use mcp_question_throttle::{
+    relay::serve::{Relay, RelayError, path_of},
+    settings::Loaded,
+    throttle::Throttle,
+};
+use tokio::net::TcpListener;
+
+use crate::{
+    exit::{self, Exit},
+    settings,
+};
+
+const AFTER_HELP: &str = r#"FILE names the servers:
+
+  [servers.github]
+  url = "https://mcp.example/mcp"
+  headers = { Authorization = "Bearer ..." }   # only if the client sends none
+
+It prints the URL of each; give that one to the client, in place of the server's own.
+
+Claude Code, by command:
+
+  claude mcp add --transport http github http://127.0.0.1:7460/github
+
+Cursor (.cursor/mcp.json):
+
+  { "mcpServers": { "github": { "url": "http://127.0.0.1:7460/github" } } }
+
+VS Code (.vscode/mcp.json):
+
+  { "servers": { "github": { "type": "http", "url": "http://127.0.0.1:7460/github" } } }
+
+goose (config.yaml):
+
+  extensions:
+    github:
+      type: streamable_http
+      enabled: true
+      name: github
+      uri: http://127.0.0.1:7460/github
+
+Codex (config.toml):
+
+  [mcp_servers.github]
+  url = "http://127.0.0.1:7460/github"
+
+All clients of a server share its windows. A session is one of the protocol (Mcp-Session-Id), or,
+where the protocol has none (2026-07-28), the path: give clients that are to have windows of their
+own a path each, as in /github/work and /github/home, up to 64.
+
+The relay carries tokens, it does not log in. A client that logs in by OAuth checks that the server
+is at the URL it was given, so put a server with such a login behind `wrap` and a stdio bridge.
+
+Signals: SIGHUP reads the limits of FILE again, and counts stay; a file that is wrong changes
+nothing, and the log says so. Servers are read at the start only. SIGTERM and SIGINT end streams at
+once and calls after 5 s; the second one ends everything at once."#;
+
+/// Hold the servers of a file to the limits, between clients and their URLs
+///
+/// Listens for MCP over Streamable HTTP, at /NAME for each `[servers.NAME]` with a `url`, and passes
+/// everything on, apart from questions over the limit, which are refused in the client's place.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = AFTER_HELP)]
+pub(crate) struct Options {
+    /// The settings file (TOML)
+    #[arg(long, value_name = "FILE")]
+    settings: PathBuf,
+
+    /// Where to listen; port 0 takes a free one
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7460")]
+    listen: SocketAddr,
+
+    /// A host name to answer to, apart from loopback and the address listened on
+    #[arg(long, value_name = "NAME")]
+    allow_host: Vec<String>,
+
+    /// An origin whose pages may send requests, as https://app.example, apart from loopback
+    #[arg(long, value_name = "ORIGIN")]
+    allow_origin: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Exit {
+    let (loaded, relay) = match prepare(options) {
+        Ok(prepared) => prepared,
+        Err(exit) => return exit,
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build();
+    match runtime {
+        Ok(runtime) => {
+            let exit = runtime.block_on(serve(options, loaded, relay));
+            // Whatever still runs has had its time.
+            runtime.shutdown_background();
+            exit
+        }
+        Err(error) => exit::fail(Exit::Internal, error),
+    }
+}
+
+fn prepare(options: &Options) -> Result<(Loaded, Relay), Exit> {
+    let loaded = settings::load(Some(&options.settings)).map_err(|error| settings::fail(&error))?;
+    let mut relay = Relay::new(&loaded)
+        .map_err(|error| match error {
+            RelayError::Client(_) => exit::fail(Exit::Internal, error),
+            RelayError::NoServer => exit::fail(
+                Exit::Config,
+                format_args!("{}: {error}", options.settings.display()),
+            ),
+            _ => exit::fail(Exit::Config, error),
+        })?
+        .with_settings_file(Some(options.settings.clone()));
+    for host in &options.allow_host {
+        relay = relay.with_host(host);
+    }
+    for origin in &options.allow_origin {
+        relay = relay.with_origin(origin);
+    }
+    Ok((loaded, relay))
+}
+
+async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
+    let listening = async {
+        let signals = signals::Signals::new()?;
+        let listener = TcpListener::bind(options.listen).await?;
+        let address = listener.local_addr()?;
+        Ok::<_, io::Error>((signals, listener, address))
+    };
+    let (mut signals, listener, address) = match listening.await {
+        Ok(listening) => listening,
+        Err(error) => {
+            let reason = format_args!("cannot listen on {}: {error}", options.listen);
+            return exit::fail(Exit::Unavailable, reason);
+        }
+    };
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            "{address} is no loopback address: whoever reaches it can use the servers, with the \
+             headers of the settings"
+        );
+    }
+    if let Err(error) = announce(address, &relay) {
+        return exit::fail(Exit::Internal, format_args!("cannot print: {error}"));
+    }
+    let throttle = Arc::clone(relay.throttle());
+    let (end, ended) = tokio::sync::oneshot::channel::<()>();
+    let mut end = Some(end);
+    let serving = relay.serve(listener, async move {
+        // Sent, or dropped with us: either way it is the end.
+        let _ = ended.await;
+    });
+    tokio::pin!(serving);
+    loop {
+        tokio::select! {
+            served = &mut serving => {
+                return match served {
+                    Ok(()) => Exit::Success,
+                    Err(error) => exit::fail(Exit::Internal, error),
+                };
+            }
+            signal = signals.next() => match signal {
+                signals::Signal::Reload => reload(&options.settings, &loaded, &throttle),
+                signals::Signal::End => match end.take() {
+                    Some(end) => {
+                        tracing::info!("ending, after the calls in flight");
+                        // Nobody is left to be told only if serving has ended.
+                        let _ = end.send(());
+                    }
+                    None => return Exit::Success,
+                },
+            }
+        }
+    }
+}
+
+/// Prints the URL of each server.
+fn announce(address: SocketAddr, relay: &Relay) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for server in relay.servers() {
+        writeln!(out, "http://{address}{}", path_of(server))?;
+    }
+    out.flush()
+}
+
+/// Reads the limits again (D11). What is wrong changes nothing.
+fn reload(file: &Path, started: &Loaded, throttle: &Throttle) {
+    let loaded = match settings::load(Some(file)) {
+        Ok(loaded) => loaded,
+        Err(error) => {
+            for line in error.to_string().lines() {
+                tracing::error!("{line}");
+            }
+            tracing::error!("the settings were not read again: the old ones stay in force");
+            return;
+        }
+    };
+    throttle.update(loaded.settings());
+    tracing::info!("the limits of {} are in force", file.display());
+    if loaded.servers() != started.servers() {
+        tracing::warn!(
+            "servers, their URLs and headers are those of the start; to change them, start again"
+        );
+    }
+}
+
+#[cfg(unix)]
+mod signals {
+    use std::io;
+
+    use tokio::signal::unix::{self, SignalKind, signal};
+
+    /// What a signal asks for.
+    pub(super) enum Signal {
+        Reload,
+        End,
+    }
+
+    pub(super) struct Signals {
+        hangup: unix::Signal,
+        terminate: unix::Signal,
+        interrupt: unix::Signal,
+    }
+
+    impl Signals {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self {
+                hangup: signal(SignalKind::hangup())?,
+                terminate: signal(SignalKind::terminate())?,
+                interrupt: signal(SignalKind::interrupt())?,
+            })
+        }
+
+        pub(super) async fn next(&mut self) -> Signal {
+            tokio::select! {
+                _ = self.hangup.recv() => Signal::Reload,
+                _ = self.terminate.recv() => Signal::End,
+                _ = self.interrupt.recv() => Signal::End,
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod signals {
+    use std::{future, io};
+
+    /// What a signal asks for.
+    pub(super) enum Signal {
+        #[expect(dead_code, reason = "only Unix has a signal for it")]
+        Reload,
+        End,
+    }
+
+    pub(super) struct Signals;
+
+    impl Signals {
+        #[expect(clippy::unnecessary_wraps, reason = "as on Unix")]
+        pub(super) const fn new() -> io::Result<Self> {
+            Ok(Self)
+        }
+
+        pub(super) async fn next(&mut self) -> Signal {
+            match tokio::signal::ctrl_c().await {
+                Ok(()) => Signal::End,
+                Err(_) => future::pending().await,
+            }
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Servers over Streamable HTTP, each at a path of one address.
+//!
+//! Everything passes as if the relay were not there, apart from questions over the limit: at
+//! `/NAME` the server configured as NAME, for whom limits are one, however many clients it has.
+//!
+//! # Sessions
+//!
+//! | the client | its session |
+//! |---|---|
+//! | has an `Mcp-Session-Id`, which an `initialize` through this relay was answered with | that one |
+//! | has an id whose beginning was not seen, or one beyond the bound | one that all of these share |
+//! | has none (2026-07-28, or a server without sessions) | the path: `/NAME`, or `/NAME/LABEL` |
+//!
+//! Nothing else makes a session: no connection, no token, nothing that a client or a server says
+//! about itself.
+//!
+//! # Outcomes
+//!
+//! | from the server | the client gets | the server gets |
+//! |---|---|---|
+//! | no question, or one within the limits | the event or body, byte for byte | |
+//! | a request over the limit, up to 2025-11-25 | the event's `id`, `retry` and an empty `data` | the refusal, POSTed under its id |
+//! | the same in 2026-07-28 | our error under the id of the call, and the stream ends | its response closed, which cancels |
+//! | the same on a `subscriptions/listen` stream | the event's `id` and `retry` | |
+//! | a round or an error -32042 over the limit | the refusal, under the call's id | |
+//! | what cannot be read for sure and may hold a question | the event's `id` and `retry`; of a body, 502 | |
+//! | a body that is nothing but a question over the limit | the refusal, under the call's id | the refusal |
+//! | a redirect other than 307 or 308 to itself, an encoded body, an ambiguous type | 502 | |
+//! | the `endpoint` event of 2024-11-05 | nothing, and the stream ends | |
+//! | an event or a body of more than 16 MiB | the same by what it holds, in parts; cut where a question is found | |
+//! | a connection that breaks | what came, and a connection that breaks | |
+//!
+//! # What is bounded
+//!
+//! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
+//! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
+//! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
+//! for, and its server with it. No time limit ends a stream or a call: people are slow. How many
+//! connections clients open is not bounded here.
+
+mod body;
+mod events;
+mod exchange;
+mod failure;
+mod guard;
+mod headers;
+mod judged;
+mod refusals;
+mod request;
+mod router;
+mod sessions;
+mod sieve;
+mod stream;
+mod upstream;
+
+use std::{
+    collections::BTreeMap, fmt, future::Future, io, path::PathBuf, sync::Arc, time::Duration,
+};
+
+use axum::{
+    http::{HeaderMap, HeaderName, HeaderValue},
+    serve::ListenerExt,
+};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use reqwest::Url;
+use tokio::{net::TcpListener, time};
+use tokio_util::sync::CancellationToken;
+
+use self::{
+    guard::Guard,
+    refusals::Undelivered,
+    sessions::Sessions,
+    upstream::{Clients, Upstream},
+};
+use super::notices::Notices;
+use crate::{
+    clock,
+    limits::ServerName,
+    settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
+    throttle::Throttle,
+    verdict::{Reporter, Verdict},
+};
+
+/// Names that no server can have here, since they are paths of their own.
+pub const RESERVED: [&str; 5] = ["metrics", "status", ".well-known", ".", ".."];
+
+/// How long calls may go on after the relay was told to end.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+/// What need not be escaped in a path.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The path of a server, percent-encoded: `/NAME`.
+#[must_use]
+pub fn path_of(server: &ServerName) -> String {
+    format!("/{}", utf8_percent_encode(server.as_str(), PATH))
+}
+
+/// Why servers cannot be served.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RelayError {
+    /// No server of the settings has a URL.
+    NoServer,
+    /// The name is that of a page of the relay's own.
+    #[non_exhaustive]
+    Reserved {
+        /// The name.
+        server: ServerName,
+        /// Where its URL stands.
+        at: Origin,
+    },
+    /// A URL that cannot be requested.
+    #[non_exhaustive]
+    Url {
+        /// The server's name.
+        server: ServerName,
+        /// Where its URL stands.
+        at: Origin,
+    },
+    /// The HTTP client cannot be set up, for want of root certificates for instance.
+    Client(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl fmt::Display for RelayError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoServer => f.write_str("no server has a url: set [servers.NAME] url"),
+            Self::Reserved { server, at } => write!(
+                f,
+                "{}{}: the relay has a page of this name; name the server otherwise",
+                Place(at),
+                key_of(server)
+            ),
+            Self::Url { server, at } => write!(
+                f,
+                "{}{}.url: no URL that can be requested",
+                Place(at),
+                key_of(server)
+            ),
+            Self::Client(error) => write!(f, "cannot set up the HTTP client: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for RelayError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Client(error) => Some(&**error),
+            _ => None,
+        }
+    }
+}
+
+/// A place as errors of the settings name it.
+struct Place<'a>(&'a Origin);
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Origin::File { file, line, column } => write!(f, "{file}:{line}:{column}: "),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A relay in front of every server of the settings that has a URL.
+#[derive(Debug)]
+pub struct Relay {
+    throttle: Arc<Throttle>,
+    upstreams: BTreeMap<ServerName, Upstream>,
+    guard: Guard,
+    reporter: Reporter,
+    settings_file: Option<PathBuf>,
+}
+
+impl Relay {
+    /// A relay for these settings, and nothing counted yet.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError`] if there is nothing to serve, or a server that cannot be.
+    pub fn new(settings: &Loaded) -> Result<Self, RelayError> {
+        let throttle = Throttle::new(settings.settings().clone(), clock::now());
+        Self::with_throttle(settings, Arc::new(throttle))
+    }
+
+    /// A relay that counts in a throttle made elsewhere, that of a [`Pool`](crate::Pool) for
+    /// instance.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn with_throttle(settings: &Loaded, throttle: Arc<Throttle>) -> Result<Self, RelayError> {
+        let clients = Clients::new().map_err(|error| RelayError::Client(error.into()))?;
+        let mut upstreams = BTreeMap::new();
+        for (name, entry) in settings.servers() {
+            let Some(Endpoint::Url(url)) = entry.endpoint() else {
+                continue;
+            };
+            let (server, at) = (name.clone(), || {
+                let origin = settings.origin(Some(name), "url");
+                origin.cloned().unwrap_or(Origin::Default)
+            });
+            if RESERVED.contains(&name.as_str()) {
+                return Err(RelayError::Reserved { server, at: at() });
+            }
+            let url = match Url::parse(url) {
+                Ok(url) if url.has_host() => url,
+                _ => return Err(RelayError::Url { server, at: at() }),
+            };
+            let headers = headers_of(entry);
+            upstreams.insert(server, Upstream::new(&clients, url, headers));
+        }
+        if upstreams.is_empty() {
+            return Err(RelayError::NoServer);
+        }
+        Ok(Self {
+            throttle,
+            upstreams,
+            guard: Guard::default(),
+            reporter: Reporter::default(),
+            settings_file: None,
+        })
+    }
+
+    /// Calls `observer` with every verdict, outside of every lock.
+    #[must_use]
+    pub fn with_observer(
+        mut self,
+        observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.reporter = Reporter::new(observer);
+        self
+    }
+
+    /// Lets requests in whose `Host` has this name, apart from loopback and the listen address.
+    #[must_use]
+    pub fn with_host(mut self, host: impl Into<String>) -> Self {
+        self.guard = self.guard.with_host(host.into());
+        self
+    }
+
+    /// Lets requests in whose `Origin` is this one, as `https://app.example`, apart from loopback.
+    #[must_use]
+    pub fn with_origin(mut self, origin: impl Into<String>) -> Self {
+        self.guard = self.guard.with_origin(origin.into());
+        self
+    }
+
+    /// Says where the limits are set, so that the first refusal can tell people what to change.
+    #[must_use]
+    pub fn with_settings_file(mut self, file: Option<PathBuf>) -> Self {
+        self.settings_file = file;
+        self
+    }
+
+    /// The throttle in which all questions are counted. Its settings can be changed at any time.
+    #[must_use]
+    pub const fn throttle(&self) -> &Arc<Throttle> {
+        &self.throttle
+    }
+
+    /// The servers that are served, in byte order of their names.
+    pub fn servers(&self) -> impl Iterator<Item = &ServerName> {
+        self.upstreams.keys()
+    }
+
+    /// Serves at `listener` until `end` is done, and then [`GRACE`] for calls in flight.
+    ///
+    /// # Errors
+    ///
+    /// When `listener` has no address.
+    ///
+    /// # Cancel safety
+    ///
+    /// When dropped, no connection is accepted any more, and the open ones go on.
+    pub async fn serve(
+        self,
+        listener: TcpListener,
+        end: impl Future<Output = ()> + Send + 'static,
+    ) -> io::Result<()> {
+        let shared = Arc::new(self.shared(&listener)?);
+        let (closing, ended) = (shared.closing.clone(), shared.ended.clone());
+        let listener = listener.tap_io(|stream| {
+            // Without it small events wait for one another; with it nothing else changes.
+            let _ = stream.set_nodelay(true);
+        });
+        let router = router::router(Arc::clone(&shared));
+        let serving = axum::serve(listener, router).with_graceful_shutdown({
+            let closing = closing.clone();
+            async move {
+                end.await;
+                closing.cancel();
+            }
+        });
+        let out_of_time = async {
+            closing.cancelled().await;
+            time::sleep(GRACE).await;
+        };
+        let result = tokio::select! {
+            result = serving => result,
+            () = out_of_time => Ok(()),
+        };
+        ended.cancel();
+        shared.sum_up();
+        result
+    }
+
+    fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
+        let throttle = self.throttle;
+        let settings_file = self.settings_file;
+        let server = |(name, upstream): (ServerName, Upstream)| {
+            let server = Server {
+                sessions: Sessions::new(Arc::clone(&throttle), name.clone()),
+                upstream: Arc::new(upstream),
+                notices: Arc::new(Notices::new(settings_file.clone())),
+                undelivered: Arc::default(),
+                name,
+            };
+            (server.name.as_str().to_owned(), server)
+        };
+        Ok(Shared {
+            servers: self.upstreams.into_iter().map(server).collect(),
+            guard: self.guard.listening_on(listener.local_addr()?),
+            reporter: self.reporter,
+            closing: CancellationToken::new(),
+            ended: CancellationToken::new(),
+            throttle,
+        })
+    }
+}
+
+/// The headers of an entry, which has been checked. Their values never show in `Debug`.
+fn headers_of(entry: &ServerEntry) -> HeaderMap {
+    let header = |(name, value): (&String, &String)| {
+        let mut value = HeaderValue::from_str(value).ok()?;
+        value.set_sensitive(true);
+        Some((name.parse::<HeaderName>().ok()?, value))
+    };
+    entry.headers().iter().filter_map(header).collect()
+}
+
+/// What all requests share.
+#[derive(Debug)]
+struct Shared {
+    throttle: Arc<Throttle>,
+    servers: BTreeMap<String, Server>,
+    guard: Guard,
+    reporter: Reporter,
+    /// Streams that nobody's call waits for end.
+    closing: CancellationToken,
+    /// Everything ends.
+    ended: CancellationToken,
+}
+
+impl Shared {
+    /// Tells the operator what was counted in all.
+    fn sum_up(&self) {
+        for counted in self.throttle.snapshot(clock::now()).servers {
+            let Some(server) = self.servers.get(counted.server.as_str()) else {
+                continue;
+            };
+            let kinds = [counted.sampling, counted.elicitation];
+            let admitted: u64 = kinds.iter().map(|kind| kind.admitted).sum();
+            let refused: u64 = kinds
+                .iter()
+                .map(|kind| kind.refused_by_server_limit + kind.refused_by_session_limit)
+                .sum();
+            tracing::info!(
+                server = %server.name,
+                admitted,
+                refused,
+                unreadable = server.notices.unreadable(),
+                undelivered = server.undelivered.count(),
+                "counted in all"
+            );
+        }
+    }
+}
+
+/// One configured server.
+#[derive(Debug)]
+struct Server {
+    name: ServerName,
+    upstream: Arc<Upstream>,
+    sessions: Sessions,
+    notices: Arc<Notices>,
+    undelivered: Arc<Undelivered>,
+}

@@ -1,0 +1,196 @@
+//! The server's side: requests to its URL.
+
+use std::{error::Error, fmt, time::Duration};
+
+use axum::http::{HeaderMap, Method, StatusCode, header::LOCATION};
+use bytes::Bytes;
+use reqwest::{Client, Response, Url, redirect};
+
+use super::guard::is_loopback;
+
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// A peer that is gone without a word is noticed by this.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+/// Redirects that are followed for one request.
+const MOST_REDIRECTS: usize = 5;
+
+/// Why a server did not answer in a way that can be passed on. It names no more of a URL than the
+/// host: the rest may hold a secret.
+#[derive(Debug)]
+pub(super) enum Failure {
+    /// No response came.
+    Unreachable { host: String, error: reqwest::Error },
+    /// It would have led around the relay.
+    Redirect {
+        host: String,
+        status: StatusCode,
+        to: String,
+    },
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable { host, error } => {
+                write!(f, "no answer from {host}: {error}")?;
+                let mut source = error.source();
+                while let Some(error) = source {
+                    write!(f, ": {error}")?;
+                    source = error.source();
+                }
+                Ok(())
+            }
+            Self::Redirect { host, status, to } => write!(
+                f,
+                "{host} redirects to {to} ({}), which would lead around the relay: only 307 and \
+                 308 to the same origin are followed",
+                status.as_u16()
+            ),
+        }
+    }
+}
+
+/// The HTTP clients of a relay: they share their connections.
+#[derive(Clone, Debug)]
+pub(super) struct Clients {
+    /// For loopback addresses, which no proxy of the environment can reach.
+    near: Client,
+    far: Client,
+}
+
+impl Clients {
+    pub(super) fn new() -> Result<Self, reqwest::Error> {
+        let builder = || {
+            Client::builder()
+                .redirect(redirect::Policy::none())
+                .connect_timeout(CONNECT)
+                .tcp_keepalive(KEEPALIVE)
+                .tcp_nodelay(true)
+        };
+        Ok(Self {
+            near: builder().no_proxy().build()?,
+            far: builder().build()?,
+        })
+    }
+}
+
+/// A server behind a URL.
+#[derive(Clone)]
+pub(super) struct Upstream {
+    client: Client,
+    url: Url,
+    /// Sent where the client has no header of the name.
+    headers: HeaderMap,
+}
+
+impl fmt::Debug for Upstream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Upstream").finish_non_exhaustive()
+    }
+}
+
+impl Upstream {
+    pub(super) fn new(clients: &Clients, url: Url, headers: HeaderMap) -> Self {
+        let is_near = url
+            .host_str()
+            .is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
+        let client = if is_near { &clients.near } else { &clients.far };
+        Self {
+            client: client.clone(),
+            url,
+            headers,
+        }
+    }
+
+    /// Sends a request, and follows redirects that stay at the server.
+    pub(super) async fn send(
+        &self,
+        method: &Method,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Response, Failure> {
+        let mut url = self.url.clone();
+        if let Some(query) = query {
+            let both = match url.query() {
+                Some(own) => format!("{own}&{query}"),
+                None => query.to_owned(),
+            };
+            url.set_query(Some(&both));
+        }
+        for _ in 0..=MOST_REDIRECTS {
+            let response = self.once(method, url.clone(), headers, body).await?;
+            let status = response.status();
+            let Some(to) = location(&url, &response) else {
+                return Ok(response);
+            };
+            let to_itself = to
+                .as_ref()
+                .is_some_and(|to| to.origin() == self.url.origin());
+            let is_same_request = matches!(
+                status,
+                StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT
+            );
+            match to {
+                Some(to) if to_itself && is_same_request => url = to,
+                to => return Err(self.redirect(status, to.as_ref())),
+            }
+        }
+        Err(self.redirect(StatusCode::TEMPORARY_REDIRECT, Some(&url)))
+    }
+
+    /// Sends a request once: a redirect is an answer like any other.
+    pub(super) async fn once(
+        &self,
+        method: &Method,
+        url: Url,
+        headers: &HeaderMap,
+        body: &Bytes,
+    ) -> Result<Response, Failure> {
+        let mut all = headers.clone();
+        for (name, value) in &self.headers {
+            if !headers.contains_key(name) {
+                all.append(name, value.clone());
+            }
+        }
+        let mut request = self.client.request(method.clone(), url).headers(all);
+        if !body.is_empty() || method == Method::POST {
+            request = request.body(body.clone());
+        }
+        request.send().await.map_err(|error| Failure::Unreachable {
+            host: self.host(),
+            error: error.without_url(),
+        })
+    }
+
+    fn host(&self) -> String {
+        host_of(&self.url)
+    }
+
+    fn redirect(&self, status: StatusCode, to: Option<&Url>) -> Failure {
+        Failure::Redirect {
+            host: self.host(),
+            status,
+            to: to.map_or_else(|| "nowhere".to_owned(), host_of),
+        }
+    }
+}
+
+/// Where a response redirects; `Some(None)` if it does so to nowhere.
+fn location(from: &Url, response: &Response) -> Option<Option<Url>> {
+    // 304 answers a condition, and the other codes without a place are answers as well.
+    if !response.status().is_redirection() || response.status() == StatusCode::NOT_MODIFIED {
+        return None;
+    }
+    let to = response.headers().get(LOCATION);
+    Some(to.and_then(|to| from.join(to.to_str().ok()?).ok()))
+}
+
+fn host_of(url: &Url) -> String {
+    match (url.host_str(), url.port()) {
+        (Some(host), Some(port)) => format!("{host}:{port}"),
+        (Some(host), None) => host.to_owned(),
+        (None, _) => "nowhere".to_owned(),
+    }
+}

@@ -1,0 +1,16 @@
+//! `relay::serve` over real sockets, between a test and a scripted server.
+
+#![cfg(feature = "serve")]
+
+mod bounds;
+#[cfg(all(unix, feature = "command"))]
+mod command;
+mod guard;
+mod harness;
+mod passing;
+mod questions;
+mod rounds;
+mod sdk;
+mod sessions;
+#[path = "../support/mod.rs"]
+mod support;
