@@ -48,5 +48,5 @@ pub use crate::{
     service::Throttled,
     session::{ClientSession, ThrottledSubscription},
     shield::Shield,
-    verdict::{Door, Verdict},
+    verdict::{Door, Outcome, Verdict},
 };

@@ -79,6 +79,27 @@ impl Pool {
         self.throttle.update(settings);
     }
 
+    /// Refuses every question of a server with `server_muted`, until [`unmute`](Self::unmute);
+    /// see [`Throttle::mute`].
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `server` is no [`ServerName`].
+    pub fn mute(&self, server: &str) -> Result<(), Invalid> {
+        self.throttle.mute(&ServerName::new(server)?);
+        Ok(())
+    }
+
+    /// Lets a muted server ask again, as often as its limits allow.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `server` is no [`ServerName`].
+    pub fn unmute(&self, server: &str) -> Result<(), Invalid> {
+        self.throttle.unmute(&ServerName::new(server)?);
+        Ok(())
+    }
+
     /// Every window and counter, now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {

@@ -30,7 +30,7 @@ use crate::{
     refusal::Refusal,
     shield::{Lookout, Shield},
     throttle::{Admission, Ask, Session, Throttle},
-    verdict::{Door, Reporter, Tally, Verdict},
+    verdict::{Door, Reporter, Tally, Told, Verdict},
     wire,
 };
 
@@ -260,22 +260,23 @@ impl<S> Throttled<S> {
     pub(crate) fn admit_all(&self, ask: &Ask<'_>, door: Door) -> Result<Admission, Refusal> {
         match self.session.admit(clock::now(), ask) {
             Ok(admission) => {
-                self.tell_admitted(door, ask);
+                self.tell_admitted(door, ask, admission.would_refuse());
                 Ok(admission)
             }
             Err(refusal) => Err(self.tell_refused(door, ask, refusal)),
         }
     }
 
-    pub(crate) fn tell_admitted(&self, door: Door, ask: &Ask<'_>) {
-        self.reporter.report(&self.session, door, ask, None);
+    pub(crate) fn tell_admitted(&self, door: Door, ask: &Ask<'_>, would_refuse: Option<&Refusal>) {
+        let told = Told::admitted(would_refuse);
+        self.reporter.report(&self.session, door, ask, told);
     }
 
     /// Counts a refusal if no window has, tells of it, and gives it back.
     pub(crate) fn tell_refused(&self, door: Door, ask: &Ask<'_>, refusal: Refusal) -> Refusal {
         let refusal = self.tally.count(clock::now(), refusal);
         self.reporter
-            .report(&self.session, door, ask, Some(&refusal));
+            .report(&self.session, door, ask, Told::Refused(&refusal));
         refusal
     }
 

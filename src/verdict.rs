@@ -66,6 +66,73 @@ pub struct Verdict<'a> {
     pub elicitation: u32,
     /// Why they were refused; `None` if they were admitted.
     pub refusal: Option<&'a Refusal>,
+    /// Why they would have been refused, were the limits of this server enforced; see
+    /// [`ThrottleMode`](crate::limits::ThrottleMode).
+    pub would_refuse: Option<&'a Refusal>,
+}
+
+impl Verdict<'_> {
+    /// What came of the question.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match (self.refusal, self.would_refuse) {
+            (Some(_), _) => Outcome::Refused,
+            (None, Some(_)) => Outcome::WouldRefuse,
+            (None, None) => Outcome::Admitted,
+        }
+    }
+}
+
+/// What came of a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Outcome {
+    /// It was admitted.
+    Admitted,
+    /// It was admitted, and would have been refused if limits were enforced.
+    WouldRefuse,
+    /// It was refused.
+    Refused,
+}
+
+impl Outcome {
+    /// The word used in logs, metrics and snapshots.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admitted => "admitted",
+            Self::WouldRefuse => "would_refuse",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// What was decided, to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told<'a> {
+    Admitted,
+    WouldRefuse(&'a Refusal),
+    Refused(&'a Refusal),
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn admitted(would_refuse: Option<&'a Refusal>) -> Self {
+        would_refuse.map_or(Self::Admitted, Self::WouldRefuse)
+    }
+
+    const fn refusal(self) -> Option<&'a Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    const fn would_refuse(self) -> Option<&'a Refusal> {
+        match self {
+            Self::WouldRefuse(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
 }
 
 /// What an embedder does with a verdict.
@@ -84,20 +151,15 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn report(
-        &self,
-        session: &Session,
-        door: Door,
-        ask: &Ask<'_>,
-        refusal: Option<&Refusal>,
-    ) {
+    pub(crate) fn report(&self, session: &Session, door: Door, ask: &Ask<'_>, told: Told<'_>) {
         let verdict = Verdict {
             server: session.server(),
             session: session.number(),
             door,
             sampling: ask.count(QuestionKind::Sampling),
             elicitation: ask.count(QuestionKind::Elicitation),
-            refusal,
+            refusal: told.refusal(),
+            would_refuse: told.would_refuse(),
         };
         // A sink that panics changes no verdict (D13). The panic hook has shown the panic; there
         // is nothing to add, and nobody to tell.
@@ -128,7 +190,9 @@ impl Tally {
             Cause::RoundsExceeded { .. } => 0,
             Cause::QuestionExpired { .. } => 1,
             Cause::Internal => 2,
-            Cause::LimitExceeded { .. } | Cause::LimiterSaturated { .. } => return refusal,
+            Cause::LimitExceeded { .. } | Cause::LimiterSaturated { .. } | Cause::ServerMuted => {
+                return refusal;
+            }
         };
         // Numbers alone are guarded, so they are sound even after a panic.
         let mut counts = match self.0.lock() {
@@ -161,7 +225,7 @@ impl fmt::Debug for Reporter {
 }
 
 fn log(verdict: &Verdict<'_>) {
-    let Some(refusal) = verdict.refusal else {
+    let Some(refusal) = verdict.refusal.or(verdict.would_refuse) else {
         tracing::debug!(
             server = %verdict.server,
             session = verdict.session,
@@ -172,6 +236,10 @@ fn log(verdict: &Verdict<'_>) {
         );
         return;
     };
+    let observed = match verdict.outcome() {
+        Outcome::WouldRefuse => "observed only, and admitted: ",
+        _ => "",
+    };
     // The level of an event is part of its call site, hence one for each.
     macro_rules! refused {
         ($level:ident) => {
@@ -179,6 +247,7 @@ fn log(verdict: &Verdict<'_>) {
                 server = %verdict.server,
                 session = verdict.session,
                 door = verdict.door.as_str(),
+                verdict = verdict.outcome().as_str(),
                 sampling = verdict.sampling,
                 elicitation = verdict.elicitation,
                 cause = refusal.cause().as_str(),
@@ -186,7 +255,7 @@ fn log(verdict: &Verdict<'_>) {
                 max = max_of(refusal),
                 retry_after_s = refusal.retry_after().map(|retry| retry.as_secs()),
                 refused_in_window = refusal.refused_in_window(),
-                "{refusal}"
+                "{observed}{refusal}"
             )
         };
     }

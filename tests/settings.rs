@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("../settings.example.toml");
 
 /// Every setting of `[proto]` with its variable, a value that is not the default, and how that is
 /// written in a variable.
-const SCALARS: [(&str, &str, &str, &str); 6] = [
+const SCALARS: [(&str, &str, &str, &str); 7] = [
     (
         "samplingPerMinute",
         "MCP_QUESTION_THROTTLE_PROTO_SAMPLING_PER_MINUTE",
@@ -48,6 +48,12 @@ const SCALARS: [(&str, &str, &str, &str); 6] = [
         "MCP_QUESTION_THROTTLE_PROTO_ASK_TTL",
         "\"90s\"",
         "90s",
+    ),
+    (
+        "throttleMode",
+        "MCP_QUESTION_THROTTLE_PROTO_THROTTLE_MODE",
+        "\"observe\"",
+        "observe",
     ),
 ];
 
@@ -444,6 +450,36 @@ fn a_server_keeps_its_command_to_the_letter() {
 }
 
 #[test]
+fn a_server_is_muted_by_true_and_by_nothing_else() {
+    let loaded =
+        parse("[servers.a]\nmuted = true\n[servers.b]\nmuted = false\n[servers.c]").unwrap();
+    let muted: Vec<_> = loaded.settings().muted().iter().collect();
+    assert_eq!(muted, [&name("a")]);
+    for (wrong, found) in [
+        ("1", "an integer"),
+        ("'true'", "a string"),
+        ("{}", "a table"),
+    ] {
+        assert_eq!(
+            error(&format!("[servers.a]\nmuted = {wrong}")),
+            format!("settings.toml:2:9: servers.a.muted: expected true or false, found {found}")
+        );
+    }
+    assert!(error("[proto]\nmuted = true").contains("unknown name"));
+}
+
+#[test]
+fn an_unknown_mode_stops_the_start() {
+    for wrong in ["'Observe'", "'off'", "''", "true", "0"] {
+        let expected = "proto.throttleMode: expected \"enforce\" or \"observe\", found ";
+        let text = format!("[proto]\nthrottleMode = {wrong}");
+        assert!(error(&text).contains(expected), "{}", error(&text));
+    }
+    let variable = "MCP_QUESTION_THROTTLE_PROTO_THROTTLE_MODE";
+    assert!(with_variables("", &[(variable, "observed")]).is_err());
+}
+
+#[test]
 fn a_servers_table_of_methods_replaces_the_common_one() {
     let loaded = parse(
         "[proto.questions]\n'x/form' = 'elicitation'\n'roots/list' = 'sampling'
@@ -479,7 +515,8 @@ fn what_is_valid_yet_unwise_is_said() {
 [servers.e]\nurl = 'https://d.example/mcp/'
 [servers.e.proto]\nsamplingPerMinute = 0\nelicitationPerMinute = 0
 [servers.f.proto]\nsamplingPerMinute = 20\nelicitationSessionPerMinute = 31
-[servers.g.proto]\nelicitationSessionPerMinute = 29\nsamplingSessionPerMinute = 59",
+[servers.g.proto]\nelicitationSessionPerMinute = 29\nsamplingSessionPerMinute = 59
+[servers.h]\nmuted = true\n[servers.h.proto]\nthrottleMode = 'observe'",
     )
     .unwrap();
     let warnings: Vec<_> = loaded

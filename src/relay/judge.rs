@@ -14,7 +14,7 @@ use super::{
 use crate::{
     refusal::Refusal,
     throttle::{Session, TaskUse},
-    verdict::{Door, Reporter},
+    verdict::{Door, Reporter, Told},
 };
 
 /// Entries of one task that can be told from those seen before; a state with more is charged
@@ -346,19 +346,23 @@ impl Judge {
             Some((task, entries)) => self
                 .session
                 .admit_task(now, task, entries, TaskUse::Charge)
-                .map(|input| input.charged),
-            None => self.session.admit(now, &ask).map(|_| ask),
+                .map(|input| (input.charged, input.admission)),
+            None => self
+                .session
+                .admit(now, &ask)
+                .map(|admission| (ask, admission)),
         };
         match verdict {
-            Ok(charged) => {
+            Ok((charged, admission)) => {
                 if charged.total() > 0 {
-                    self.reporter.report(&self.session, door, &charged, None);
+                    let told = Told::admitted(admission.would_refuse());
+                    self.reporter.report(&self.session, door, &charged, told);
                 }
                 None
             }
             Err(refusal) => {
                 self.reporter
-                    .report(&self.session, door, &ask, Some(&refusal));
+                    .report(&self.session, door, &ask, Told::Refused(&refusal));
                 self.notices.advise(self.session.server(), &refusal);
                 Some(Denied {
                     refusal,

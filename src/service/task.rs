@@ -89,7 +89,8 @@ impl<S> Throttled<S> {
         {
             Ok(input) => {
                 if input.charged.total() > 0 {
-                    self.tell_admitted(Door::Task, &input.charged);
+                    let would_refuse = input.admission.would_refuse();
+                    self.tell_admitted(Door::Task, &input.charged, would_refuse);
                 }
                 Ok(Some(input))
             }

@@ -182,6 +182,7 @@ impl Check<'_> {
                     self.origins.set(Some(server), keys::URL.to_owned(), place);
                 }
                 keys::HEADERS => self.headers(&full, value),
+                keys::MUTED => self.muted(&full, value),
                 keys::PROTO => self.proto(Some(server), &full, value),
                 _ => self.unknown(path, key, keys::SERVER.to_vec()),
             }
@@ -202,6 +203,12 @@ impl Check<'_> {
             };
             let fault = Fault::Conflict(conflict.to_owned());
             self.report(key.span().start, &keys::join(path, name), fault);
+        }
+    }
+
+    fn muted(&mut self, path: &str, value: &Value<'_>) {
+        if !matches!(value.get_ref(), DeValue::Boolean(_)) {
+            self.invalid(path, value, "true or false", kind_of(value));
         }
     }
 

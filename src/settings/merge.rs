@@ -31,6 +31,7 @@ struct Server {
     env: BTreeMap<String, String>,
     url: Option<String>,
     headers: BTreeMap<String, String>,
+    muted: bool,
     proto: Option<ProtoOverrides>,
 }
 
@@ -51,6 +52,9 @@ pub(super) fn merge(
     for (name, server) in document.servers {
         if let Some(overrides) = server.proto {
             settings = settings.with_server(name.clone(), overrides);
+        }
+        if server.muted {
+            settings = settings.with_muted(name.clone());
         }
         let endpoint = match (server.command, server.url) {
             (Some(program), _) => {

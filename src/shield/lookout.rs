@@ -8,7 +8,7 @@ use crate::{
     question::QuestionMethods,
     refusal::Refusal,
     throttle::{Ask, Session},
-    verdict::{Door, Reporter},
+    verdict::{Door, Reporter, Told},
 };
 
 /// Looks at the windows of one session, and tells of what it refuses. It never charges.
@@ -44,7 +44,7 @@ impl Lookout {
             Some(refusal) => {
                 let ask = Ask::one(kind, &method);
                 self.reporter
-                    .report(&self.session, door, &ask, Some(&refusal));
+                    .report(&self.session, door, &ask, Told::Refused(&refusal));
                 Seen::Refused(refusal)
             }
         }

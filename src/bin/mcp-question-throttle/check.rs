@@ -75,9 +75,14 @@ fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {
     for (name, server) in servers {
         let reached = reached(server.endpoint()).unwrap_or("connected by its host");
         let quoted = name.as_str();
+        let muted = if loaded.settings().muted().contains(name) {
+            ", muted"
+        } else {
+            ""
+        };
         writeln!(
             out,
-            "\n{HEADER}server {quoted:?}{HEADER:#} {FAINT}({reached}){FAINT:#}"
+            "\n{HEADER}server {quoted:?}{HEADER:#} {FAINT}({reached}{muted}){FAINT:#}"
         )?;
         print_settings(out, &loaded.in_force(Some(name)))?;
     }
@@ -147,6 +152,7 @@ fn valid_as_json(loaded: &Loaded) -> Value {
             json!({
                 "name": name,
                 "reachedBy": reached(server.endpoint()),
+                "muted": loaded.settings().muted().contains(name),
                 "settings": settings(Some(name)),
             })
         })
