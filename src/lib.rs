@@ -22,7 +22,9 @@
 //! server to the limits without rmcp. `serve` (default) adds the relay over HTTP, to that command
 //! or, alone, to a program of yours. An embedder of the client's side needs none of them.
 
+mod arrival;
 mod call_error;
+mod calls;
 pub mod clock;
 pub mod limits;
 mod methods;
@@ -43,10 +45,11 @@ pub mod window;
 mod wire;
 
 pub use crate::{
+    arrival::{Door, Origin, Outcome},
     call_error::{CallError, Refused},
     pool::Pool,
     service::Throttled,
     session::{ClientSession, ThrottledSubscription},
     shield::Shield,
-    verdict::{Door, Outcome, Verdict},
+    verdict::Verdict,
 };

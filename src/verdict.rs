@@ -8,45 +8,13 @@ use std::{
 };
 
 use crate::{
+    arrival::{Arrival, Door, Origin, Outcome},
     limits::ServerName,
     question::QuestionKind,
     refusal::{Cause, Refusal},
     throttle::{Ask, Session},
     window::WINDOW,
 };
-
-/// How a question arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Door {
-    /// A JSON-RPC request of the server.
-    ServerRequest,
-    /// A question sent as a notification.
-    WithoutId,
-    /// An `input_required` round of a call.
-    Round,
-    /// The input requests of a task, polled or notified.
-    Task,
-    /// An error that asks to open URLs.
-    UrlElicitationRequired,
-    /// The embedder asked on a server's behalf.
-    Host,
-}
-
-impl Door {
-    /// The word used in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ServerRequest => "server_request",
-            Self::WithoutId => "without_id",
-            Self::Round => "round",
-            Self::Task => "task",
-            Self::UrlElicitationRequired => "url_elicitation_required",
-            Self::Host => "host",
-        }
-    }
-}
 
 /// One decision of the throttle, for an observer.
 ///
@@ -60,6 +28,8 @@ pub struct Verdict<'a> {
     pub session: u64,
     /// How the question arrived.
     pub door: Door,
+    /// Whether it belongs to a call that the user made.
+    pub origin: Origin,
     /// How many sampling questions were asked at once.
     pub sampling: u32,
     /// How many elicitation questions were asked at once.
@@ -79,30 +49,6 @@ impl Verdict<'_> {
             (Some(_), _) => Outcome::Refused,
             (None, Some(_)) => Outcome::WouldRefuse,
             (None, None) => Outcome::Admitted,
-        }
-    }
-}
-
-/// What came of a question.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It was admitted.
-    Admitted,
-    /// It was admitted, and would have been refused if limits were enforced.
-    WouldRefuse,
-    /// It was refused.
-    Refused,
-}
-
-impl Outcome {
-    /// The word used in logs, metrics and snapshots.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admitted => "admitted",
-            Self::WouldRefuse => "would_refuse",
-            Self::Refused => "refused",
         }
     }
 }
@@ -151,11 +97,18 @@ impl Reporter {
         }
     }
 
-    pub(crate) fn report(&self, session: &Session, door: Door, ask: &Ask<'_>, told: Told<'_>) {
+    pub(crate) fn report(
+        &self,
+        session: &Session,
+        arrival: Arrival,
+        ask: &Ask<'_>,
+        told: Told<'_>,
+    ) {
         let verdict = Verdict {
             server: session.server(),
             session: session.number(),
-            door,
+            door: arrival.door,
+            origin: arrival.origin,
             sampling: ask.count(QuestionKind::Sampling),
             elicitation: ask.count(QuestionKind::Elicitation),
             refusal: told.refusal(),
@@ -230,6 +183,7 @@ fn log(verdict: &Verdict<'_>) {
             server = %verdict.server,
             session = verdict.session,
             door = verdict.door.as_str(),
+            origin = verdict.origin.as_str(),
             sampling = verdict.sampling,
             elicitation = verdict.elicitation,
             "question admitted"
@@ -247,6 +201,7 @@ fn log(verdict: &Verdict<'_>) {
                 server = %verdict.server,
                 session = verdict.session,
                 door = verdict.door.as_str(),
+            origin = verdict.origin.as_str(),
                 verdict = verdict.outcome().as_str(),
                 sampling = verdict.sampling,
                 elicitation = verdict.elicitation,

@@ -12,9 +12,10 @@ use super::{
     search::Search,
 };
 use crate::{
+    arrival::{Arrival, Door, Origin},
     refusal::Refusal,
     throttle::{Session, TaskUse},
-    verdict::{Door, Reporter, Told},
+    verdict::{Reporter, Told},
 };
 
 /// Entries of one task that can be told from those seen before; a state with more is charged
@@ -308,7 +309,7 @@ impl Judge {
     /// The task whose poll this answers. One that has ended is forgotten.
     fn note_answer(&self, message: &Message<'_>) -> Option<String> {
         let task = match message.is_answer() {
-            true => self.polls.take(message.id()?)?,
+            true => self.polls.answered(message.id()?)?,
             false if message.is_task_notification() => message.task_id()?,
             false => return None,
         };
@@ -330,7 +331,7 @@ impl Judge {
         if message.asks_nothing() {
             return None;
         }
-        let door = door(&message, task.is_some());
+        let arrival = self.arrival(&message, task.is_some());
         let (id, is_request) = (message.id(), !message.asks().is_empty());
         let answers = !message.round().is_empty() || !message.urls().is_empty();
         let is_only_task = !is_request && message.urls().is_empty();
@@ -356,13 +357,13 @@ impl Judge {
             Ok((charged, admission)) => {
                 if charged.total() > 0 {
                     let told = Told::admitted(admission.would_refuse());
-                    self.reporter.report(&self.session, door, &charged, told);
+                    self.reporter.report(&self.session, arrival, &charged, told);
                 }
                 None
             }
             Err(refusal) => {
                 self.reporter
-                    .report(&self.session, door, &ask, Told::Refused(&refusal));
+                    .report(&self.session, arrival, &ask, Told::Refused(&refusal));
                 self.notices.advise(self.session.server(), &refusal);
                 Some(Denied {
                     refusal,
@@ -371,6 +372,25 @@ impl Judge {
                     answers,
                 })
             }
+        }
+    }
+
+    fn arrival(&self, message: &Message<'_>, is_poll: bool) -> Arrival {
+        if !message.asks().is_empty() {
+            let door = match message.id() {
+                Some(_) => Door::ServerRequest,
+                None => Door::WithoutId,
+            };
+            return Arrival::new(door, self.polls.origin());
+        }
+        if !message.urls().is_empty() {
+            return Arrival::in_answer(Door::UrlElicitationRequired);
+        }
+        match is_poll {
+            true => Arrival::in_answer(Door::Task),
+            // Whether the task is one that the user's calls began, nobody can tell.
+            false if !message.task().is_empty() => Arrival::new(Door::Task, Origin::Unknown),
+            false => Arrival::in_answer(Door::Round),
         }
     }
 }
@@ -407,21 +427,6 @@ fn pass_refusal(refused: &Refused, out: &mut impl Outlet) -> io::Result<()> {
     let mut error = Vec::new();
     refused.write(&mut error);
     out.pass(&error)
-}
-
-fn door(message: &Message<'_>, is_poll: bool) -> Door {
-    if !message.asks().is_empty() {
-        match message.id() {
-            Some(_) => Door::ServerRequest,
-            None => Door::WithoutId,
-        }
-    } else if !message.urls().is_empty() {
-        Door::UrlElicitationRequired
-    } else if is_poll || !message.task().is_empty() {
-        Door::Task
-    } else {
-        Door::Round
-    }
 }
 
 fn asks_nothing(value: &Value<'_>) -> bool {

@@ -13,11 +13,11 @@ use super::{
     cleared::{Cleared, Question},
 };
 use crate::{
+    arrival::Arrival,
     call_error::{CallError, Refused},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal},
     throttle::{Admission, Ask},
-    verdict::Door,
 };
 
 /// How long a handler may go on after its token has fired (D9).
@@ -31,7 +31,7 @@ pub struct Permit<'a, S> {
     throttled: &'a Throttled<S>,
     kind: QuestionKind,
     method: Method,
-    door: Door,
+    arrival: Arrival,
     request: Cleared<ServerRequest>,
 }
 
@@ -71,11 +71,11 @@ impl<'a, S> Permit<'a, S> {
         throttled: &'a Throttled<S>,
         question: Question,
         admission: Admission,
-        door: Door,
+        arrival: Arrival,
     ) -> Self {
         Self {
             throttled,
-            door,
+            arrival,
             kind: question.kind,
             method: question.method.clone(),
             request: question.paid_by(admission),
@@ -116,7 +116,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             throttled,
             kind,
             method,
-            door,
+            arrival,
             request,
         } = self;
         let ttl = throttled.session.settings().ask_ttl.get();
@@ -145,7 +145,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
         let ask = Ask::one(kind, &method);
         Err(Unanswered::Refused(
-            throttled.tell_refused(door, &ask, refusal),
+            throttled.tell_refused(arrival, &ask, refusal),
         ))
     }
 }

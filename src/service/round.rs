@@ -19,17 +19,19 @@ use super::{
     permit::with_grace,
 };
 use crate::{
+    arrival::{Arrival, Door},
     call_error::{CallError, Refused},
     methods::Methods,
     question::{Method, QuestionKind},
     refusal::Refusal,
     throttle::{Admission, Ask},
-    verdict::Door,
     wire::{self, Message},
 };
 
 /// How often an open round looks whether its connection is still there: rmcp has no event for it.
 const LOOK_AT_CONNECTION: Duration = Duration::from_secs(1);
+
+const ARRIVAL: Arrival = Arrival::in_answer(Door::Round);
 
 /// The answers to one round: what the call is sent again with.
 #[derive(Clone, Debug, PartialEq)]
@@ -102,7 +104,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         }
         // A round that asks nothing (roots alone) is nobody's question.
         let admission = if ask.total() > 0 {
-            match self.admit_all(&ask, Door::Round) {
+            match self.admit_all(&ask, ARRIVAL) {
                 Ok(admission) => Some(admission),
                 Err(refusal) => return Err(Refused::round(refusal, round).into()),
             }
@@ -117,7 +119,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         } = round;
         let inputs = input_requests.unwrap_or_default();
         let input_responses = self
-            .answer_all(inputs, admission, Door::Round, &methods, peer)
+            .answer_all(inputs, admission, ARRIVAL, &methods, peer)
             .await?;
         Ok(RoundAnswer {
             input_responses: Some(input_responses),
@@ -130,7 +132,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         &self,
         inputs: impl IntoIterator<Item = (String, InputRequest)>,
         admission: Option<Admission>,
-        door: Door,
+        arrival: Arrival,
         methods: &Methods<'_>,
         peer: &Peer<RoleClient>,
     ) -> Result<InputResponses, CallError> {
@@ -145,7 +147,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             let entry = match cleared::sort(request, methods) {
                 Sorted::Other(other) => Entry::Free(other),
                 Sorted::Question(question) => match admissions.next() {
-                    Some(admission) => Entry::Paid(Permit::new(self, question, admission, door)),
+                    Some(admission) => Entry::Paid(Permit::new(self, question, admission, arrival)),
                     // As many were admitted as were counted, by the same table (D13).
                     None => return Err(Refused::new(Refusal::internal()).into()),
                 },

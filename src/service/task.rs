@@ -17,13 +17,16 @@ use super::{
     cleared::{Cleared, Sorted},
 };
 use crate::{
+    arrival::{Arrival, Door, Origin},
     call_error::{CallError, Refused},
     clock,
     refusal::Refusal,
     throttle::{Entry, Session, TaskInput, TaskUse},
-    verdict::Door,
     wire::{self, Message},
 };
+
+/// In the answer to a poll of a task.
+const POLLED: Arrival = Arrival::in_answer(Door::Task);
 
 impl<S> Throttled<S> {
     /// Lets a notification through if it is no question, or if what it asks fits. `None` says
@@ -31,17 +34,20 @@ impl<S> Throttled<S> {
     pub(crate) fn admit_notification(
         &self,
         notification: ServerNotification,
+        origin: Origin,
     ) -> Option<Cleared<ServerNotification>> {
         match self.sort(notification) {
             Sorted::Question(question) => self
-                .admit_question(&question, Door::WithoutId)
+                .admit_question(&question, Arrival::new(Door::WithoutId, origin))
                 .ok()
                 .map(|admission| question.paid_by(admission)),
             Sorted::Other(other) => {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
                     let entries = self.entries_of(task);
-                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge)
+                    // Whether the task is one that the user's calls began, nobody can tell.
+                    let arrival = Arrival::new(Door::Task, Origin::Unknown);
+                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, arrival)
                         .ok()?;
                     // What it asked at its end, and is charged for now, is free in a last poll.
                     if task.status().is_terminal() && entries.is_empty() {
@@ -64,7 +70,7 @@ impl<S> Throttled<S> {
     /// The [`Refusal`] if the new entries don't fit; none of them is charged or marked as seen.
     pub fn charge_task(&self, task: &DetailedTask) -> Result<(), Refusal> {
         let entries = self.entries_of(task);
-        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge)
+        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)
             .map(drop)
     }
 
@@ -78,6 +84,7 @@ impl<S> Throttled<S> {
         task: &str,
         entries: &'e [Entry],
         task_use: TaskUse,
+        arrival: Arrival,
     ) -> Result<Option<TaskInput<'e>>, Refusal> {
         // A state that asks nothing is nobody's question, and makes no row.
         if entries.is_empty() {
@@ -90,12 +97,12 @@ impl<S> Throttled<S> {
             Ok(input) => {
                 if input.charged.total() > 0 {
                     let would_refuse = input.admission.would_refuse();
-                    self.tell_admitted(Door::Task, &input.charged, would_refuse);
+                    self.tell_admitted(arrival, &input.charged, would_refuse);
                 }
                 Ok(Some(input))
             }
             // How many of them were new, the refusal says.
-            Err(refusal) => Err(self.tell_refused(Door::Task, &Entry::ask(entries), refusal)),
+            Err(refusal) => Err(self.tell_refused(arrival, &Entry::ask(entries), refusal)),
         }
     }
 }
@@ -118,7 +125,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         let classify = |method: &str| methods.classify(method);
         let mut entries = wire::input_entries(&input_requests, classify);
         let input = self
-            .admit_task(&task.task_id, &entries, TaskUse::Take)
+            .admit_task(&task.task_id, &entries, TaskUse::Take, POLLED)
             .map_err(Refused::new)?;
         let (keys, admission) = match input {
             Some(input) => (
@@ -143,7 +150,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             answered.insert(key, input);
         }
         let answers = self
-            .answer_all(input_requests, admission, Door::Task, &methods, peer)
+            .answer_all(input_requests, admission, POLLED, &methods, peer)
             .await?;
         Ok((answers, taken))
     }
