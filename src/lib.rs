@@ -13,6 +13,7 @@
 //! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
 //! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
 //! | [`Shield`] | refuses floods as a transport reads them | charge |
+//! | [`usage`] | the last questions of each server, and how they ended | keep what a server wrote |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
 //!
 //! # Features
@@ -40,6 +41,7 @@ pub mod settings;
 mod shield;
 mod sync;
 pub mod throttle;
+pub mod usage;
 mod verdict;
 pub mod window;
 mod wire;

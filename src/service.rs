@@ -32,6 +32,7 @@ use crate::{
     refusal::Refusal,
     shield::{Lookout, Shield},
     throttle::{Admission, Ask, Session, Throttle},
+    usage::Noted,
     verdict::{Reporter, Tally, Told, Verdict},
     wire,
 };
@@ -129,7 +130,7 @@ impl<S> Throttled<S> {
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.reporter = Reporter::new(observer);
+        self.reporter = self.reporter.observed(observer);
         self
     }
 
@@ -223,8 +224,8 @@ impl<S> Throttled<S> {
     ///
     /// The [`Refusal`]; nothing is charged then (D4).
     pub fn admit(&self, question: Question) -> Result<Permit<'_, S>, Refusal> {
-        let admission = self.admit_question(&question, Arrival::HOST)?;
-        Ok(Permit::new(self, question, admission, Arrival::HOST))
+        let admitted = self.admit_question(&question, Arrival::HOST)?;
+        Ok(Permit::new(self, question, admitted, Arrival::HOST))
     }
 
     /// Charges a question that reaches a person or a model on another way than through this
@@ -236,13 +237,14 @@ impl<S> Throttled<S> {
     pub fn admit_kind(&self, kind: QuestionKind) -> Result<Admission, Refusal> {
         let method = Method::from(kind);
         self.admit_all(&Ask::one(kind, &method), Arrival::HOST)
+            .map(|admitted| admitted.admission)
     }
 
     fn admit_question<M>(
         &self,
         question: &Question<M>,
         arrival: Arrival,
-    ) -> Result<Admission, Refusal> {
+    ) -> Result<Admitted, Refusal> {
         self.admit_all(&Ask::one(question.kind, &question.method), arrival)
     }
 
@@ -267,11 +269,11 @@ impl<S> Throttled<S> {
     }
 
     /// Decides on all of `ask`, and tells.
-    pub(crate) fn admit_all(&self, ask: &Ask<'_>, arrival: Arrival) -> Result<Admission, Refusal> {
+    pub(crate) fn admit_all(&self, ask: &Ask<'_>, arrival: Arrival) -> Result<Admitted, Refusal> {
         match self.session.admit(clock::now(), ask) {
             Ok(admission) => {
-                self.tell_admitted(arrival, ask, admission.would_refuse());
-                Ok(admission)
+                let noted = self.tell_admitted(arrival, ask, admission.would_refuse());
+                Ok(Admitted { admission, noted })
             }
             Err(refusal) => Err(self.tell_refused(arrival, ask, refusal)),
         }
@@ -282,9 +284,9 @@ impl<S> Throttled<S> {
         arrival: Arrival,
         ask: &Ask<'_>,
         would_refuse: Option<&Refusal>,
-    ) {
+    ) -> Noted {
         let told = Told::admitted(would_refuse);
-        self.reporter.report(&self.session, arrival, ask, told);
+        self.reporter.report(&self.session, arrival, ask, told)
     }
 
     /// Counts a refusal if no window has, tells of it, and gives it back.
@@ -324,8 +326,8 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
             Sorted::Question(question) => {
                 let origin = self.calls.origin(&context.extensions);
                 let arrival = Arrival::new(Door::ServerRequest, origin);
-                let admission = self.admit_question(&question, arrival)?;
-                Permit::new(self, question, admission, arrival)
+                let admitted = self.admit_question(&question, arrival)?;
+                Permit::new(self, question, admitted, arrival)
                     .answer(context)
                     .await
             }
@@ -362,6 +364,13 @@ impl<S> fmt::Debug for Throttled<S> {
             .field("questions", &self.questions)
             .finish_non_exhaustive()
     }
+}
+
+/// Questions that were admitted, and where that was noted.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    admission: Admission,
+    noted: Noted,
 }
 
 /// The wrapped service. A server's message reaches it here and nowhere else, and only cleared.

@@ -255,6 +255,37 @@ impl Throttle {
         }
     }
 
+    /// As [`snapshot`](Self::snapshot), with servers that have no row as well: those given, and
+    /// those that are muted.
+    pub(crate) fn snapshot_with(
+        &self,
+        now: Instant,
+        servers: impl IntoIterator<Item = ServerName>,
+    ) -> Snapshot {
+        let mut snapshot = self.snapshot(now);
+        let muted = self.muted();
+        let known: HashSet<_> = snapshot
+            .servers
+            .iter()
+            .map(|it| it.server.clone())
+            .collect();
+        let missing: HashSet<_> = servers
+            .into_iter()
+            .chain(muted.iter().cloned())
+            .filter(|server| !known.contains(server))
+            .collect();
+        let at = self.epoch.moment(now);
+        snapshot.servers.extend(missing.into_iter().map(|server| {
+            let muted = muted.contains(&server);
+            let row = Row::new(&self.settings(&server), Moment::START, muted);
+            row.snapshot(server, at)
+        }));
+        snapshot
+            .servers
+            .sort_unstable_by(|a, b| a.server.cmp(&b.server));
+        snapshot
+    }
+
     /// The row of `server`, made if there is room for it.
     fn row(
         &self,

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Instant,
 };
 
@@ -13,6 +13,7 @@ use crate::{
     question::QuestionKind,
     refusal::{Cause, Refusal},
     throttle::{Ask, Session},
+    usage::{Noted, OpenQuestion, Record, Recorder},
     window::WINDOW,
 };
 
@@ -88,22 +89,45 @@ type Observer = dyn Fn(&Verdict<'_>) + Send + Sync;
 #[derive(Clone, Default)]
 pub(crate) struct Reporter {
     observer: Option<Arc<Observer>>,
+    recorder: Option<Arc<Recorder>>,
+    /// The record of the server that this reporter is of, from its first question on.
+    record: Arc<OnceLock<Option<Arc<Record>>>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static) -> Self {
+    /// Records verdicts as well.
+    pub(crate) fn recording(recorder: Arc<Recorder>) -> Self {
         Self {
-            observer: Some(Arc::new(observer)),
+            recorder: Some(recorder),
+            ..Self::default()
         }
     }
 
+    /// Calls `observer`, and not the one before.
+    pub(crate) fn observed(
+        mut self,
+        observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The same for a session of its own.
+    pub(crate) fn for_session(&self) -> Self {
+        Self {
+            record: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Tells of a verdict, and gives back where it was noted.
     pub(crate) fn report(
         &self,
         session: &Session,
         arrival: Arrival,
         ask: &Ask<'_>,
         told: Told<'_>,
-    ) {
+    ) -> Noted {
         let verdict = Verdict {
             server: session.server(),
             session: session.number(),
@@ -120,6 +144,49 @@ impl Reporter {
         if let Some(observer) = &self.observer {
             let _observed = catch_unwind(AssertUnwindSafe(|| observer(&verdict)));
         }
+        match self.record(session.server()) {
+            Some(record) => {
+                let refusal = match told {
+                    Told::Admitted => None,
+                    Told::WouldRefuse(refusal) => Some((refusal, true)),
+                    Told::Refused(refusal) => Some((refusal, false)),
+                };
+                record.note(session.number(), arrival, counted(ask, refusal), refusal)
+            }
+            None => Noted::default(),
+        }
+    }
+
+    /// Notes that a question is asked, which was admitted where `noted` says.
+    pub(crate) fn open(
+        &self,
+        session: &Session,
+        kind: QuestionKind,
+        noted: Noted,
+    ) -> Option<OpenQuestion> {
+        Some(self.record(session.server())?.open(kind, noted))
+    }
+
+    fn record(&self, server: &ServerName) -> Option<&Arc<Record>> {
+        let recorder = self.recorder.as_ref()?;
+        self.record.get_or_init(|| recorder.record(server)).as_ref()
+    }
+}
+
+/// By kind, how many questions a verdict is about. Of a task's entries those that were seen
+/// before are not counted again, and then the refusal alone knows how many are left.
+fn counted(ask: &Ask<'_>, refusal: Option<(&Refusal, bool)>) -> [u32; 2] {
+    let asked = QuestionKind::ALL.map(|kind| ask.count(kind));
+    match refusal {
+        Some((refusal, _)) if ask.total() > refusal.questions() => {
+            let of_kind = |kind| match refusal.kind() {
+                Some(limited) if limited != kind => 0,
+                Some(_) => refusal.questions(),
+                None => refusal.questions() * u32::from(kind == QuestionKind::Elicitation),
+            };
+            QuestionKind::ALL.map(of_kind)
+        }
+        _ => asked,
     }
 }
 

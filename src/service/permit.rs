@@ -9,7 +9,7 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Throttled,
+    Admitted, Throttled,
     cleared::{Cleared, Question},
 };
 use crate::{
@@ -17,7 +17,8 @@ use crate::{
     call_error::{CallError, Refused},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal},
-    throttle::{Admission, Ask},
+    throttle::Ask,
+    usage::OpenQuestion,
 };
 
 /// How long a handler may go on after its token has fired (D9).
@@ -33,6 +34,8 @@ pub struct Permit<'a, S> {
     method: Method,
     arrival: Arrival,
     request: Cleared<ServerRequest>,
+    /// Where its end is noted.
+    open: Option<OpenQuestion>,
 }
 
 /// Why an admitted question has no answer.
@@ -70,10 +73,15 @@ impl<'a, S> Permit<'a, S> {
     pub(super) fn new(
         throttled: &'a Throttled<S>,
         question: Question,
-        admission: Admission,
+        admitted: Admitted,
         arrival: Arrival,
     ) -> Self {
+        let Admitted { admission, noted } = admitted;
+        let open = throttled
+            .reporter
+            .open(&throttled.session, question.kind, noted);
         Self {
+            open,
             throttled,
             arrival,
             kind: question.kind,
@@ -118,6 +126,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             method,
             arrival,
             request,
+            open,
         } = self;
         let ttl = throttled.session.settings().ask_ttl.get();
         let token = context.ct.clone();
@@ -134,7 +143,10 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             tokio::select! {
                 biased;
                 result = &mut answer => return match result {
-                    Some(result) => result.map_err(Unanswered::Handler),
+                    Some(result) => {
+                        open.map(OpenQuestion::answered);
+                        result.map_err(Unanswered::Handler)
+                    }
                     None => Err(Unanswered::Cancelled),
                 },
                 () = expiry => {}
@@ -142,6 +154,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             // The handler, and what it has spawned, can see why its future is dropped here.
             token.cancel();
         }
+        open.map(OpenQuestion::expired);
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
         let ask = Ask::one(kind, &method);
         Err(Unanswered::Refused(
@@ -157,7 +170,7 @@ impl<S> fmt::Debug for Permit<'_, S> {
             .field("throttled", &self.throttled)
             .field("kind", &self.kind)
             .field("method", &self.method)
-            .field("door", &self.door)
+            .field("door", &self.arrival.door)
             .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use rmcp::{
 };
 
 use super::{
-    Throttled,
+    Admitted, Throttled,
     cleared::{Cleared, Sorted},
 };
 use crate::{
@@ -22,6 +22,7 @@ use crate::{
     clock,
     refusal::Refusal,
     throttle::{Entry, Session, TaskInput, TaskUse},
+    usage::Noted,
     wire::{self, Message},
 };
 
@@ -40,7 +41,7 @@ impl<S> Throttled<S> {
             Sorted::Question(question) => self
                 .admit_question(&question, Arrival::new(Door::WithoutId, origin))
                 .ok()
-                .map(|admission| question.paid_by(admission)),
+                .map(|admitted| question.paid_by(admitted.admission)),
             Sorted::Other(other) => {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
@@ -85,7 +86,7 @@ impl<S> Throttled<S> {
         entries: &'e [Entry],
         task_use: TaskUse,
         arrival: Arrival,
-    ) -> Result<Option<TaskInput<'e>>, Refusal> {
+    ) -> Result<Option<(TaskInput<'e>, Noted)>, Refusal> {
         // A state that asks nothing is nobody's question, and makes no row.
         if entries.is_empty() {
             return Ok(None);
@@ -95,11 +96,12 @@ impl<S> Throttled<S> {
             .admit_task(clock::now(), task, entries, task_use)
         {
             Ok(input) => {
+                let mut noted = Noted::default();
                 if input.charged.total() > 0 {
                     let would_refuse = input.admission.would_refuse();
-                    self.tell_admitted(arrival, &input.charged, would_refuse);
+                    noted = self.tell_admitted(arrival, &input.charged, would_refuse);
                 }
-                Ok(Some(input))
+                Ok(Some((input, noted)))
             }
             // How many of them were new, the refusal says.
             Err(refusal) => Err(self.tell_refused(arrival, &Entry::ask(entries), refusal)),
@@ -127,14 +129,17 @@ impl<S: Service<RoleClient>> Throttled<S> {
         let input = self
             .admit_task(&task.task_id, &entries, TaskUse::Take, POLLED)
             .map_err(Refused::new)?;
-        let (keys, admission) = match input {
-            Some(input) => (
+        let (keys, admitted) = match input {
+            Some((input, noted)) => (
                 input
                     .entries
                     .iter()
                     .map(|entry| entry.key.clone())
                     .collect(),
-                Some(input.admission),
+                Some(Admitted {
+                    admission: input.admission,
+                    noted,
+                }),
             ),
             None => (HashSet::new(), None),
         };
@@ -150,7 +155,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             answered.insert(key, input);
         }
         let answers = self
-            .answer_all(input_requests, admission, POLLED, &methods, peer)
+            .answer_all(input_requests, admitted, POLLED, &methods, peer)
             .await?;
         Ok((answers, taken))
     }

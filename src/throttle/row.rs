@@ -371,6 +371,7 @@ impl Row {
             sampling,
             elicitation,
             sessions,
+            usage: None,
         }
     }
 }

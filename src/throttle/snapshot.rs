@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use crate::{
     limits::{ServerName, ThrottleMode},
+    usage::Usage,
     window::{FixedWindow, Moment, WINDOW},
 };
 
@@ -37,6 +38,9 @@ pub struct ServerSnapshot {
     pub elicitation: KindSnapshot,
     /// Its running sessions that have asked, by number.
     pub sessions: Vec<SessionSnapshot>,
+    /// Its last questions, where they are recorded: in a [`Pool`](crate::Pool) and in the relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// One kind of question of one server.
