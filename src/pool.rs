@@ -121,6 +121,11 @@ impl Pool {
         snapshot
     }
 
+    /// Tells of the verdicts of this pool.
+    pub(crate) const fn reporter(&self) -> &Reporter {
+        &self.reporter
+    }
+
     /// The throttle behind the pool.
     #[must_use]
     pub const fn throttle(&self) -> &Arc<Throttle> {

@@ -7,6 +7,7 @@ use memchr::memchr;
 use super::{
     look::{Batch, Counting, Message, Value, read, task_entries},
     notices::Notices,
+    open::Questions,
     polls::Polls,
     refused::{MOST_IN_ARRAY, Refused, Reply},
     search::Search,
@@ -60,6 +61,7 @@ pub struct Judge {
     polls: Arc<Polls>,
     reporter: Reporter,
     notices: Arc<Notices>,
+    questions: Arc<Questions>,
 }
 
 impl Judge {
@@ -71,6 +73,7 @@ impl Judge {
             polls: Arc::default(),
             reporter: Reporter::default(),
             notices: Arc::default(),
+            questions: Arc::default(),
         }
     }
 
@@ -81,12 +84,14 @@ impl Judge {
         session: Arc<Session>,
         reporter: Reporter,
         notices: Arc<Notices>,
+        questions: Arc<Questions>,
     ) -> Self {
         Self {
             session,
             polls: Arc::default(),
             reporter,
             notices,
+            questions,
         }
     }
 
@@ -329,6 +334,7 @@ impl Judge {
     ) -> Option<Denied<'a>> {
         let task = self.note_answer(&message);
         if message.asks_nothing() {
+            self.questions.note_cancel(text);
             return None;
         }
         let arrival = self.arrival(&message, task.is_some());
@@ -357,7 +363,13 @@ impl Judge {
             Ok((charged, admission)) => {
                 if charged.total() > 0 {
                     let told = Told::admitted(admission.would_refuse());
-                    self.reporter.report(&self.session, arrival, &charged, told);
+                    let noted = self.reporter.report(&self.session, arrival, &charged, told);
+                    if arrival.door == Door::ServerRequest
+                        && let (Some(id), Some(kind)) = (id, charged.single())
+                        && let Some(question) = self.reporter.open(&self.session, kind, noted)
+                    {
+                        self.questions.add(id, question);
+                    }
                 }
                 None
             }

@@ -45,16 +45,7 @@ impl Polls {
         if !(may_be(TASKS_GET) || CALLS.iter().any(|call| may_be(call)) || may_be(CANCELLED)) {
             return;
         }
-        let mut cursor = Cursor::new(message);
-        // What cannot be read is not remembered.
-        let _ = match cursor.next() {
-            Next::Object => self.note_one(&mut cursor),
-            Next::Array => cursor.array(|member| match member.next() {
-                Next::Object => self.note_one(member),
-                _ => member.skip().map(drop),
-            }),
-            _ => Ok(()),
-        };
+        Sent::each(message, |sent| self.note_one(sent));
     }
 
     /// The task that was polled with this id, once. A call with this id is over.
@@ -76,10 +67,9 @@ impl Polls {
         }
     }
 
-    fn note_one(&self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
-        let sent = Sent::read(cursor)?;
+    fn note_one(&self, sent: Sent<'_>) {
         let Some(method) = sent.method else {
-            return Ok(());
+            return;
         };
         let mut open = self.open();
         if method == CANCELLED {
@@ -87,10 +77,10 @@ impl Polls {
             if let Some(id) = sent.request_id {
                 open.calls.remove(id);
             }
-            return Ok(());
+            return;
         }
         let Some(id) = sent.id.filter(|id| id.len() <= LONGEST_NAME) else {
-            return Ok(());
+            return;
         };
         if method == TASKS_GET
             && let Some(task) = sent.task.filter(|task| task.len() <= LONGEST_NAME)
@@ -106,7 +96,6 @@ impl Polls {
                 open.lost_count = true;
             }
         }
-        Ok(())
     }
 
     fn open(&self) -> MutexGuard<'_, Open> {
@@ -114,16 +103,34 @@ impl Polls {
     }
 }
 
-/// A message of the client's, as far as it matters here.
+/// A message, as far as it matters here.
 #[derive(Debug, Default)]
-struct Sent<'a> {
-    method: Option<String>,
-    id: Option<&'a [u8]>,
+pub(super) struct Sent<'a> {
+    pub(super) method: Option<String>,
+    pub(super) id: Option<&'a [u8]>,
     task: Option<String>,
-    request_id: Option<&'a [u8]>,
+    /// The request that a cancellation is about.
+    pub(super) request_id: Option<&'a [u8]>,
 }
 
 impl<'a> Sent<'a> {
+    /// Reads a message, or each of a batch. What cannot be read is left out.
+    pub(super) fn each(text: &'a [u8], mut f: impl FnMut(Self)) {
+        let mut cursor = Cursor::new(text);
+        let mut one = |cursor: &mut Cursor<'a>| {
+            f(Self::read(cursor)?);
+            Ok(())
+        };
+        let _ = match cursor.next() {
+            Next::Object => one(&mut cursor),
+            Next::Array => cursor.array(|member| match member.next() {
+                Next::Object => one(member),
+                _ => member.skip().map(drop),
+            }),
+            _ => Ok(()),
+        };
+    }
+
     fn read(cursor: &mut Cursor<'a>) -> Result<Self, Malformed> {
         let mut sent = Self::default();
         cursor.object(|name, value| {

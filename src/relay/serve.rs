@@ -74,7 +74,7 @@ use self::{
 };
 use super::notices::Notices;
 use crate::{
-    clock,
+    Pool, clock,
     limits::ServerName,
     settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
     throttle::Throttle,
@@ -171,10 +171,9 @@ impl fmt::Display for Place<'_> {
 /// A relay in front of every server of the settings that has a URL.
 #[derive(Debug)]
 pub struct Relay {
-    throttle: Arc<Throttle>,
+    pool: Pool,
     upstreams: BTreeMap<ServerName, Upstream>,
     guard: Guard,
-    reporter: Reporter,
     settings_file: Option<PathBuf>,
 }
 
@@ -220,10 +219,9 @@ impl Relay {
             return Err(RelayError::NoServer);
         }
         Ok(Self {
-            throttle,
+            pool: Pool::with_throttle(throttle),
             upstreams,
             guard: Guard::default(),
-            reporter: Reporter::default(),
             settings_file: None,
         })
     }
@@ -234,7 +232,7 @@ impl Relay {
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.reporter = Reporter::new(observer);
+        self.pool = self.pool.with_observer(observer);
         self
     }
 
@@ -262,7 +260,14 @@ impl Relay {
     /// The throttle in which all questions are counted. Its settings can be changed at any time.
     #[must_use]
     pub const fn throttle(&self) -> &Arc<Throttle> {
-        &self.throttle
+        self.pool.throttle()
+    }
+
+    /// What is counted, and the last questions of each server. It shares all that with the relay,
+    /// also after the relay has begun to serve.
+    #[must_use]
+    pub const fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// The servers that are served, in byte order of their names.
@@ -312,11 +317,12 @@ impl Relay {
     }
 
     fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
-        let throttle = self.throttle;
+        let pool = self.pool;
         let settings_file = self.settings_file;
         let server = |(name, upstream): (ServerName, Upstream)| {
             let server = Server {
-                sessions: Sessions::new(Arc::clone(&throttle), name.clone()),
+                sessions: Sessions::new(Arc::clone(pool.throttle()), name.clone()),
+                reporter: pool.reporter().for_session(),
                 upstream: Arc::new(upstream),
                 notices: Arc::new(Notices::new(settings_file.clone())),
                 undelivered: Arc::default(),
@@ -327,10 +333,9 @@ impl Relay {
         Ok(Shared {
             servers: self.upstreams.into_iter().map(server).collect(),
             guard: self.guard.listening_on(listener.local_addr()?),
-            reporter: self.reporter,
             closing: CancellationToken::new(),
             ended: CancellationToken::new(),
-            throttle,
+            pool,
         })
     }
 }
@@ -348,10 +353,9 @@ fn headers_of(entry: &ServerEntry) -> HeaderMap {
 /// What all requests share.
 #[derive(Debug)]
 struct Shared {
-    throttle: Arc<Throttle>,
+    pool: Pool,
     servers: BTreeMap<String, Server>,
     guard: Guard,
-    reporter: Reporter,
     /// Streams that nobody's call waits for end.
     closing: CancellationToken,
     /// Everything ends.
@@ -361,7 +365,7 @@ struct Shared {
 impl Shared {
     /// Tells the operator what was counted in all.
     fn sum_up(&self) {
-        for counted in self.throttle.snapshot(clock::now()).servers {
+        for counted in self.pool.snapshot().servers {
             let Some(server) = self.servers.get(counted.server.as_str()) else {
                 continue;
             };
@@ -388,6 +392,8 @@ impl Shared {
 struct Server {
     name: ServerName,
     upstream: Arc<Upstream>,
+    /// The server's record is looked up once.
+    reporter: Reporter,
     sessions: Sessions,
     notices: Arc<Notices>,
     undelivered: Arc<Undelivered>,

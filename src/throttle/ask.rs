@@ -61,7 +61,7 @@ impl<'a> Ask<'a> {
 
     /// The kind, if it is a single question.
     #[inline]
-    pub(super) const fn single(&self) -> Option<QuestionKind> {
+    pub(crate) const fn single(&self) -> Option<QuestionKind> {
         // As one number, which is compared at once.
         match (self.counts[1] as u64) << 32 | self.counts[0] as u64 {
             0x0000_0000_0000_0001 => Some(QuestionKind::Sampling),

@@ -37,7 +37,7 @@ impl Reason {
     fn of(refusal: &Refusal, observed: bool) -> Option<Self> {
         let cause = match refusal.cause() {
             Cause::LimitExceeded { limit, .. } => {
-                let at = LimitName::WINDOWS.iter().position(|name| name == limit)?;
+                let at = LimitName::WINDOWS.iter().position(|name| *name == limit)?;
                 Self::LIMITS + u8::try_from(at).ok()?
             }
             Cause::LimiterSaturated { .. } => Self::SATURATED,
@@ -187,7 +187,7 @@ impl Record {
             kind,
             number,
             since: clock::now(),
-            ending: Ending::Cancelled,
+            ending: Some(Ending::Cancelled),
         }
     }
 
@@ -329,18 +329,23 @@ pub(crate) struct OpenQuestion {
     kind: QuestionKind,
     number: Option<u64>,
     since: Instant,
-    ending: Ending,
+    ending: Option<Ending>,
 }
 
 impl OpenQuestion {
     /// It was answered, by whatever answer or error.
     pub(crate) fn answered(mut self) {
-        self.ending = Ending::Answered;
+        self.ending = Some(Ending::Answered);
+    }
+
+    /// How it ends will not be known.
+    pub(crate) fn unwatched(mut self) {
+        self.ending = None;
     }
 
     /// Nobody answered in time.
     pub(crate) fn expired(mut self) {
-        self.ending = Ending::Expired;
+        self.ending = Some(Ending::Expired);
     }
 }
 
@@ -351,19 +356,20 @@ impl Drop for OpenQuestion {
         let counted = &mut book.endings[self.kind as usize];
         counted.open -= 1;
         match self.ending {
-            Ending::Answered => {
+            Some(Ending::Answered) => {
                 let seconds = took.as_secs_f64();
                 let bucket = ANSWER_TIMES.partition_point(|bound| *bound < seconds);
                 counted.answer_times[bucket] += 1;
                 counted.answer_time += took;
             }
-            Ending::Expired => counted.expired += 1,
-            Ending::Cancelled => counted.cancelled += 1,
+            Some(Ending::Expired) => counted.expired += 1,
+            Some(Ending::Cancelled) => counted.cancelled += 1,
+            None => {}
         }
         if let Some(entry) = self.number.and_then(|number| book.entry(number)) {
             entry.open -= 1;
             entry.took = took;
-            entry.ending = Some(self.ending);
+            entry.ending = self.ending;
         }
     }
 }
