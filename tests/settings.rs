@@ -98,6 +98,9 @@ fn the_example_has_every_key_at_its_default() {
             "{setting:?}"
         );
     }
+    let status = table["status"].as_table().unwrap();
+    assert_eq!(status.len(), 1);
+    assert_eq!(status["muteButton"].as_bool(), Some(false));
     for (_, variable, ..) in SCALARS {
         assert!(EXAMPLE.contains(variable), "{variable} is not mentioned");
     }
@@ -466,6 +469,23 @@ fn a_server_is_muted_by_true_and_by_nothing_else() {
         );
     }
     assert!(error("[proto]\nmuted = true").contains("unknown name"));
+}
+
+#[test]
+fn the_mute_button_is_off_unless_it_is_turned_on() {
+    let button = |text| parse(text).unwrap().status_page().mute_button;
+    assert!(!button("") && !button("[status]") && !button(EXAMPLE));
+    assert!(button("[status]\nmuteButton = true"));
+    let loaded = parse("[status]\nmuteButton = true").unwrap();
+    let origin = loaded.origin(None, "status.muteButton").unwrap();
+    assert_eq!(origin.to_string(), "settings.toml:2");
+    assert_eq!(
+        error("[status]\nmuteButton = 'yes'\nmuteButtons = true"),
+        "settings.toml:2:14: status.muteButton: expected true or false, found a string\n\
+         settings.toml:3:1: status.muteButtons: unknown name, did you mean muteButton? \
+         (valid here: muteButton)"
+    );
+    assert!(error("status = 1").contains("expected a table"));
 }
 
 #[test]

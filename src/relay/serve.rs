@@ -45,11 +45,13 @@ mod failure;
 mod guard;
 mod headers;
 mod judged;
+mod metrics;
 mod refusals;
 mod request;
 mod router;
 mod sessions;
 mod sieve;
+mod status;
 mod stream;
 mod upstream;
 
@@ -68,8 +70,10 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     guard::Guard,
+    metrics::Relayed,
     refusals::Undelivered,
     sessions::Sessions,
+    status::Board,
     upstream::{Clients, Upstream},
 };
 use super::notices::Notices;
@@ -77,7 +81,7 @@ use crate::{
     Pool, clock,
     limits::ServerName,
     settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
-    throttle::Throttle,
+    throttle::{Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
 
@@ -175,6 +179,7 @@ pub struct Relay {
     upstreams: BTreeMap<ServerName, Upstream>,
     guard: Guard,
     settings_file: Option<PathBuf>,
+    mute_button: bool,
 }
 
 impl Relay {
@@ -223,6 +228,7 @@ impl Relay {
             upstreams,
             guard: Guard::default(),
             settings_file: None,
+            mute_button: settings.status_page().mute_button,
         })
     }
 
@@ -334,6 +340,7 @@ impl Relay {
             servers: self.upstreams.into_iter().map(server).collect(),
             guard: self.guard.listening_on(listener.local_addr()?),
             closing: CancellationToken::new(),
+            board: Board::new(self.mute_button),
             ended: CancellationToken::new(),
             pool,
         })
@@ -358,11 +365,27 @@ struct Shared {
     guard: Guard,
     /// Streams that nobody's call waits for end.
     closing: CancellationToken,
+    board: Board,
     /// Everything ends.
     ended: CancellationToken,
 }
 
 impl Shared {
+    /// Every server that is served, whether it has asked or not.
+    fn snapshot(&self) -> Snapshot {
+        let servers = self.servers.values().map(|server| server.name.clone());
+        self.pool.snapshot_with(servers)
+    }
+
+    fn relayed(&self) -> Vec<Relayed> {
+        let relayed = |server: &Server| Relayed {
+            server: server.name.clone(),
+            unreadable: server.notices.unreadable(),
+            undelivered: server.undelivered.count(),
+        };
+        self.servers.values().map(relayed).collect()
+    }
+
     /// Tells the operator what was counted in all.
     fn sum_up(&self) {
         for counted in self.pool.snapshot().servers {

@@ -90,8 +90,13 @@ pub(super) const URL: &str = "url";
 pub(super) const HEADERS: &str = "headers";
 pub(super) const MUTED: &str = "muted";
 
+pub(super) const STATUS: &str = "status";
+pub(super) const MUTE_BUTTON: &str = "muteButton";
+
 /// The keys of the file itself.
-pub(super) const TOP: &[&str] = &[PROTO, SERVERS];
+pub(super) const TOP: &[&str] = &[PROTO, SERVERS, STATUS];
+/// The keys of `[status]`.
+pub(super) const STATUS_PAGE: &[&str] = &[MUTE_BUTTON];
 /// The keys of `[servers.NAME]`.
 pub(super) const SERVER: &[&str] = &[COMMAND, ARGS, ENV, URL, HEADERS, MUTED, PROTO];
 

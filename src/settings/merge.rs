@@ -10,6 +10,7 @@ use config::{Config, ConfigError, File, FileFormat};
 use serde::Deserialize;
 
 use super::{
+    StatusPage,
     error::SettingsError,
     keys::Scalar,
     server::{Command, Endpoint, ServerEntry},
@@ -21,6 +22,7 @@ use crate::limits::{ProtoOverrides, ProtoSettings, ServerName, Settings};
 struct Document {
     proto: ProtoSettings,
     servers: BTreeMap<ServerName, Server>,
+    status: StatusPage,
 }
 
 #[derive(Deserialize, Default)]
@@ -39,6 +41,7 @@ struct Server {
 pub(super) struct Merged {
     pub(super) settings: Settings,
     pub(super) servers: BTreeMap<ServerName, ServerEntry>,
+    pub(super) status: StatusPage,
 }
 
 /// Reads a text that has been checked, and puts the variables above it.
@@ -68,7 +71,11 @@ pub(super) fn merge(
             ServerEntry::new(endpoint).with_headers(server.headers),
         );
     }
-    Ok(Merged { settings, servers })
+    Ok(Merged {
+        settings,
+        servers,
+        status: document.status,
+    })
 }
 
 fn read(text: &str, variables: &[(&Scalar, toml::Value)]) -> Result<Document, ConfigError> {

@@ -100,7 +100,8 @@ impl Default for Ask<'_> {
 #[must_use = "the questions are charged whether they are answered or not"]
 pub struct Admission {
     pub(super) questions: u32,
-    pub(super) would_refuse: Option<Refusal>,
+    /// Boxed, so that the many admissions without one stay small.
+    pub(super) would_refuse: Option<Box<Refusal>>,
 }
 
 impl Admission {
@@ -112,10 +113,10 @@ impl Admission {
         }
     }
 
-    pub(super) const fn observed(questions: u32, refusal: Refusal) -> Self {
+    pub(super) fn observed(questions: u32, refusal: Refusal) -> Self {
         Self {
             questions,
-            would_refuse: Some(refusal),
+            would_refuse: Some(Box::new(refusal)),
         }
     }
 
@@ -128,8 +129,8 @@ impl Admission {
     /// What the answer would have been, had the limits been enforced: with
     /// [`ThrottleMode::Observe`](crate::limits::ThrottleMode::Observe) what is over a limit is admitted, and charges nothing.
     #[must_use]
-    pub const fn would_refuse(&self) -> Option<&Refusal> {
-        self.would_refuse.as_ref()
+    pub fn would_refuse(&self) -> Option<&Refusal> {
+        self.would_refuse.as_deref()
     }
 
     /// One admission for each question of a round.
