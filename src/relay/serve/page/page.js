@@ -46,6 +46,7 @@ function makeKind(kind, id) {
   const fill = element("div", { class: "fill" });
   const bar = element("div", { class: "bar", role: "meter", "aria-valuemin": 0, "aria-labelledby": `${id}-${kind}` }, fill);
   const left = element("span", { class: "left faint" });
+  const session = makeSession(`${id}-${kind}`);
   const totals = element("p", { class: "totals faint" });
   const plot = document.createElementNS(SVG, "svg");
   plot.setAttribute("class", "plot");
@@ -54,8 +55,17 @@ function makeKind(kind, id) {
   plot.setAttribute("role", "img");
   const caption = element("p", { class: "faint plotted" });
   const box = element("div", { class: `kind ${kind}` },
-    element("div", { class: "line" }, heading, used), bar, element("div", { class: "line" }, left), totals, plot, caption);
-  return { box, used, fill, bar, left, totals, plot, caption };
+    element("div", { class: "line" }, heading, used), bar, left, session.box, totals, plot, caption);
+  return { box, used, fill, bar, left, session, totals, plot, caption };
+}
+
+// A session can be at its limit while the server is far from its own.
+function makeSession(heading) {
+  const text = element("span", { class: "faint" });
+  const fill = element("div", { class: "fill" });
+  const bar = element("div", { class: "bar thin", role: "meter", "aria-valuemin": 0, "aria-label": "Fullest session" }, fill);
+  const box = element("div", { class: "session", "aria-labelledby": heading }, bar, text);
+  return { box, text, fill, bar };
 }
 
 function makeTable(caption, columns) {
@@ -66,17 +76,16 @@ function makeTable(caption, columns) {
 }
 
 // The rows of a table, by place: cells whose text did not change are left alone.
-function fillTable({ body, columns }, rows, empty) {
-  const wanted = rows.length ? rows : [{ cells: [empty] }];
-  while (body.rows.length > wanted.length) body.deleteRow(-1);
-  wanted.forEach((row, at) => {
+function fillTable({ table, body, columns }, rows) {
+  table.hidden = rows.length === 0;
+  while (body.rows.length > rows.length) body.deleteRow(-1);
+  rows.forEach((row, at) => {
     const line = body.rows[at] ?? body.insertRow();
     line.className = row.class ?? "";
     while (line.cells.length > row.cells.length) line.deleteCell(-1);
     row.cells.forEach((text, place) => {
       const cell = line.cells[place] ?? line.insertCell();
       cell.className = columns[place][1];
-      cell.colSpan = rows.length ? 1 : columns.length;
       say(cell, String(text));
     });
   });
@@ -101,12 +110,12 @@ function makeCard(server) {
     card.kinds[kind] = makeKind(kind, id);
     kinds.append(card.kinds[kind].box);
   }
-  card.causes = makeTable("Not simply admitted, since the relay began", [["Cause", ""], ["Limit", ""], ["Origin", ""], ["Questions", "number"]]);
-  card.refused = makeTable("Last refusals", [["Ago", "number"], ["Kind", ""], ["Limit or cause", "verdict"]]);
-  card.recent = makeTable("Last questions", [["Ago", "number"], ["Kind", ""], ["Questions", "number"], ["Door", ""], ["Origin", ""], ["Verdict", "verdict"], ["Answer", ""], ["Session", "number"]]);
-  const details = element("details", {}, element("summary", {}, "Last questions"), card.recent.table);
+  card.causes = makeTable("Refused since the relay began", [["Limit or cause", "verdict"], ["Origin", ""], ["Questions", "number"]]);
+  card.refused = makeTable("Last refusals", [["Ago", "ago"], ["Kind", ""], ["Limit or cause", "verdict"]]);
+  card.recent = makeTable("Last questions", [["Ago", "ago"], ["Kind", ""], ["Questions", "number"], ["Door", ""], ["Origin", ""], ["Verdict", "verdict"], ["Answer", ""], ["Session", "number"]]);
+  card.details = element("details", {}, element("summary", {}, "Last questions"), card.recent.table);
   const box = element("section", { class: "server", "aria-labelledby": id }, top, card.said, kinds,
-    element("div", { class: "tables" }, card.causes.table, card.refused.table, details));
+    element("div", { class: "tables" }, card.causes.table, card.refused.table, card.details));
   card.box = box;
   document.getElementById("servers").append(box);
   return card;
@@ -128,6 +137,7 @@ function showKind(shown, server, kind, passed) {
   const window = limit === undefined ? "" : seconds > 0 ? `${seconds} s left in the window` : "no window open";
   say(shown.left, window);
   set(shown.bar, "aria-valuetext", limit === undefined ? "no limit" : `${used} of ${limit}, ${window}`);
+  showSession(shown.session, server.sessions.map((session) => session[kind]), passed);
   const refused = counts.refusedByServerLimit + counts.refusedBySessionLimit + counts.refusedWhileMuted;
   const would = counts.wouldRefuseByServerLimit + counts.wouldRefuseBySessionLimit;
   const open = server.usage?.[kind].open ?? 0;
@@ -142,6 +152,22 @@ function showKind(shown, server, kind, passed) {
   if (answered) parts.push(`answered after ${duration(Math.round(server.usage[kind].answerSeconds * 1000 / answered))} on average`);
   say(shown.totals, parts.join(" · "));
   plot(shown, server.usage?.history ?? [], kind);
+}
+
+function showSession(shown, windows, passed) {
+  const bounded = windows.filter((window) => window.limit !== undefined && window.timeLeftMs > passed);
+  bounded.sort((a, b) => b.used / b.limit - a.used / a.limit);
+  const [fullest] = bounded;
+  shown.box.hidden = !fullest;
+  if (!fullest) return;
+  const part = Math.min(1, fullest.used / fullest.limit);
+  const which = windows.length === 1 ? "its session" : `the fullest of ${windows.length} sessions`;
+  say(shown.text, `${which}: ${fullest.used} of ${fullest.limit}, ${Math.ceil((fullest.timeLeftMs - passed) / 1000)} s left`);
+  shown.fill.style.width = `${part * 100}%`;
+  shown.fill.className = `fill ${part >= 1 ? "full" : part >= 0.75 ? "near" : ""}`;
+  set(shown.bar, "aria-valuemax", fullest.limit);
+  set(shown.bar, "aria-valuenow", fullest.used);
+  set(shown.bar, "aria-valuetext", shown.text.textContent);
 }
 
 // The last minutes: a bar for each step, the newest on the right.
@@ -173,7 +199,8 @@ function plot(shown, history, kind) {
   const all = steps.reduce((total, step) => total + sum(step), 0);
   const text = all ? `Last 5 minutes: ${questions(all)}, at most ${number.format(most)} in 5 s` : "Last 5 minutes: nothing asked";
   set(shown.plot, "aria-label", text);
-  say(shown.caption, most > 100 ? `${text} (higher bars are shortened)` : text);
+  shown.plot.toggleAttribute("hidden", !all);
+  say(shown.caption, text);
 }
 
 const scaled = (count, most) => most > 100 ? Math.log1p(count) / Math.log1p(most) : count / Math.max(most, 5);
@@ -193,22 +220,23 @@ function showCard(card, server, passed) {
   over.sort((a, b) => b.questions - a.questions);
   fillTable(card.causes, over.map((count) => ({
     class: count.verdict,
-    cells: [`${count.verdict === "would_refuse" ? "only observed: " : ""}${word(count.cause)}`,
-      count.limit ? limitWord(count.limit) : count.kind, word(count.origin), number.format(count.questions)],
-  })), "nothing");
+    cells: [`${count.verdict === "would_refuse" ? "only observed: " : ""}${count.limit ? limitWord(count.limit) : `${word(count.cause)}, ${count.kind}`}`,
+      word(count.origin), number.format(count.questions)],
+  })));
   const reason = (it) => it.limit ? limitWord(it.limit) : word(it.cause);
   const ago = (it) => duration(Math.floor((it.agoMs + passed) / 1000) * 1000).replace("0 ms", "now");
   const refused = usage.recent.filter((it) => it.verdict === "refused").slice(0, 5);
   fillTable(card.refused, refused.map((it) => ({
     class: it.verdict, cells: [ago(it), it.kind, reason(it)],
-  })), "none");
+  })));
   fillTable(card.recent, usage.recent.map((it) => ({
     class: it.verdict,
     cells: [ago(it), it.kind, it.questions, word(it.door), word(it.origin),
       it.verdict === "admitted" ? "admitted" : `${word(it.verdict)}: ${reason(it)}`,
       it.ending ? `${it.ending} after ${duration(it.tookMs)}` : it.verdict === "refused" ? "" : "open or not watched",
       it.session],
-  })), "none yet");
+  })));
+  card.details.hidden = usage.recent.length === 0;
 }
 
 function show() {
