@@ -122,6 +122,7 @@ impl Pool {
     }
 
     /// Tells of the verdicts of this pool.
+    #[cfg(feature = "serve")]
     pub(crate) const fn reporter(&self) -> &Reporter {
         &self.reporter
     }

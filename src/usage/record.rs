@@ -339,6 +339,7 @@ impl OpenQuestion {
     }
 
     /// How it ends will not be known.
+    #[cfg(any(feature = "command", feature = "serve"))]
     pub(crate) fn unwatched(mut self) {
         self.ending = None;
     }
