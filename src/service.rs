@@ -4,6 +4,7 @@ mod cleared;
 mod permit;
 mod round;
 mod task;
+mod trace;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 

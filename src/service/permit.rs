@@ -7,10 +7,12 @@ use rmcp::{
     service::{RequestContext, RoleClient, Service, ServiceError},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
     Admitted, Throttled,
     cleared::{Cleared, Question},
+    trace::QuestionSpan,
 };
 use crate::{
     arrival::Arrival,
@@ -102,6 +104,11 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
     /// fires, and the handler's future is dropped. When the token fires for another reason, the
     /// handler has [`GRACE`] to end by itself.
     ///
+    /// The handler runs in a `tracing` span named `question`, with the fields `server`, `session`,
+    /// `kind`, `door`, `origin` and, at its end, `outcome`: `answered`, `failed` (the handler's own
+    /// error), `expired` or `cancelled`. A valid `traceparent` of the server's is noted as
+    /// `link.trace_id` and `link.span_id`, and never becomes the parent.
+    ///
     /// # Errors
     ///
     /// The handler's own error, untouched; or the refusal `question_expired`.
@@ -130,8 +137,10 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
         } = self;
         let ttl = throttled.session.settings().ask_ttl.get();
         let token = context.ct.clone();
+        let mut span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
         {
             let handler = throttled.guarded.request(request, context);
+            let handler = handler.instrument(span.span().clone());
             let mut answer = pin!(with_grace(handler, &token));
             let expiry = async {
                 tokio::time::sleep(ttl).await;
@@ -145,6 +154,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
                 result = &mut answer => return match result {
                     Some(result) => {
                         open.map(OpenQuestion::answered);
+                        span.ended(if result.is_ok() { "answered" } else { "failed" });
                         result.map_err(Unanswered::Handler)
                     }
                     None => Err(Unanswered::Cancelled),
@@ -155,6 +165,7 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             token.cancel();
         }
         open.map(OpenQuestion::expired);
+        span.ended("expired");
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
         let ask = Ask::one(kind, &method);
         Err(Unanswered::Refused(
