@@ -259,7 +259,7 @@ async fn observing_answers_wide_rounds_and_still_ends_endless_calls() {
     let Err(CallError::Refused(refused)) = ended else {
         panic!("{ended:?}");
     };
-    assert_eq!(refused.refusal().cause(), &Cause::RoundsExceeded { max: 8 });
+    assert_eq!(refused.refusal().cause(), Cause::RoundsExceeded { max: 8 });
     assert_eq!(log.questions().len(), 16);
     let row = &pool.snapshot().servers[0];
     assert_eq!(row.elicitation.would_refuse_by_server_limit, 16);
@@ -321,7 +321,7 @@ fn a_shield_refuses_a_muted_server_early() {
     assert_eq!(ask(&session, start, SAMPLING, 1), Outcome::Admitted);
     throttle.mute(&name("a"));
     let refusal = session.refuse_early(start, SAMPLING, &method()).unwrap();
-    assert_eq!(refusal.cause(), &Cause::ServerMuted);
+    assert_eq!(refusal.cause(), Cause::ServerMuted);
     assert_eq!(refusal.retry_after(), None);
     assert_eq!(refusal.refused_in_window(), 1);
     assert_eq!(ask(&session, start, SAMPLING, 3), Outcome::Refused);
@@ -343,7 +343,7 @@ fn a_muted_server_is_told_so_even_where_the_table_is_full() {
     let refusal = second
         .admit(start, &Ask::one(SAMPLING, &method()))
         .unwrap_err();
-    assert_eq!(refusal.cause(), &Cause::ServerMuted);
+    assert_eq!(refusal.cause(), Cause::ServerMuted);
     assert_eq!(throttle.snapshot(start).saturated, 0);
     assert_eq!(
         counts(&throttle, start, "b", SAMPLING).refused_while_muted,
@@ -426,7 +426,7 @@ async fn a_muted_servers_call_ends() {
     let Err(CallError::Refused(refused)) = ended else {
         panic!("{ended:?}");
     };
-    assert_eq!(refused.refusal().cause(), &Cause::ServerMuted);
+    assert_eq!(refused.refusal().cause(), Cause::ServerMuted);
     assert!(log.all().is_empty());
 }
 

@@ -317,6 +317,26 @@ async fn the_last_minutes_are_kept_in_steps() {
     assert_eq!(all, 1, "what was before has left");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_million_questions_leave_exact_totals_in_little_memory() {
+    const FLOOD: u64 = 1_000_000;
+    let pool = Pool::new(limits(5, 5));
+    let throttled = pool.wrap("a", ()).unwrap();
+    for nth in 0..FLOOD {
+        let kind = QuestionKind::ALL[usize::from(nth % 4 == 0)];
+        drop(throttled.admit_kind(kind));
+    }
+    let row = &pool.snapshot().servers[0];
+    assert_agrees(row);
+    let usage = row.usage.as_ref().unwrap();
+    let refused = QuestionKind::ALL.map(|kind| recorded(usage, kind, Outcome::Refused));
+    assert_eq!(refused, [FLOOD / 4 * 3 - 5, FLOOD / 4 - 5]);
+    assert_eq!((usage.recent.len(), usage.counts.len()), (KEPT, 4));
+    assert!(usage.history.len() <= HISTORY_STEPS);
+    let shown = serde_json::to_string(row).unwrap();
+    assert!(shown.len() < 100_000, "{}", shown.len());
+}
+
 /// The row is reclaimed, and the record stays.
 #[tokio::test(start_paused = true)]
 async fn a_server_without_a_row_keeps_its_usage() {
