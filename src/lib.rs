@@ -13,6 +13,7 @@
 //! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
 //! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
 //! | [`Shield`] | refuses floods as a transport reads them | charge |
+//! | [`usage`] | the last questions of each server, and how they ended | keep what a server wrote |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
 //!
 //! # Features
@@ -22,7 +23,9 @@
 //! server to the limits without rmcp. `serve` (default) adds the relay over HTTP, to that command
 //! or, alone, to a program of yours. An embedder of the client's side needs none of them.
 
+mod arrival;
 mod call_error;
+mod calls;
 pub mod clock;
 pub mod limits;
 mod methods;
@@ -38,15 +41,17 @@ pub mod settings;
 mod shield;
 mod sync;
 pub mod throttle;
+pub mod usage;
 mod verdict;
 pub mod window;
 mod wire;
 
 pub use crate::{
+    arrival::{Door, Origin, Outcome},
     call_error::{CallError, Refused},
     pool::Pool,
     service::Throttled,
     session::{ClientSession, ThrottledSubscription},
     shield::Shield,
-    verdict::{Door, Verdict},
+    verdict::Verdict,
 };

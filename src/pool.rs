@@ -7,6 +7,7 @@ use crate::{
     limits::{Invalid, ServerName, Settings},
     service::Throttled,
     throttle::{Snapshot, Throttle},
+    usage::Recorder,
     verdict::{Reporter, Verdict},
 };
 
@@ -28,6 +29,7 @@ use crate::{
 pub struct Pool {
     throttle: Arc<Throttle>,
     reporter: Reporter,
+    recorder: Arc<Recorder>,
 }
 
 impl Pool {
@@ -40,9 +42,11 @@ impl Pool {
     /// A pool on a throttle that was made elsewhere, with another capacity for instance.
     #[must_use]
     pub fn with_throttle(throttle: Arc<Throttle>) -> Self {
+        let recorder = Arc::new(Recorder::new());
         Self {
             throttle,
-            reporter: Reporter::default(),
+            reporter: Reporter::recording(Arc::clone(&recorder)),
+            recorder,
         }
     }
 
@@ -53,7 +57,7 @@ impl Pool {
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.reporter = Reporter::new(observer);
+        self.reporter = self.reporter.observed(observer);
         self
     }
 
@@ -69,7 +73,7 @@ impl Pool {
         Ok(Throttled::in_session(
             service,
             session,
-            self.reporter.clone(),
+            self.reporter.for_session(),
         ))
     }
 
@@ -79,10 +83,48 @@ impl Pool {
         self.throttle.update(settings);
     }
 
-    /// Every window and counter, now.
+    /// Refuses every question of a server with `server_muted`, until [`unmute`](Self::unmute);
+    /// see [`Throttle::mute`].
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `server` is no [`ServerName`].
+    pub fn mute(&self, server: &str) -> Result<(), Invalid> {
+        self.throttle.mute(&ServerName::new(server)?);
+        Ok(())
+    }
+
+    /// Lets a muted server ask again, as often as its limits allow.
+    ///
+    /// # Errors
+    ///
+    /// [`Invalid`] if `server` is no [`ServerName`].
+    pub fn unmute(&self, server: &str) -> Result<(), Invalid> {
+        self.throttle.unmute(&ServerName::new(server)?);
+        Ok(())
+    }
+
+    /// Every window and counter, and the last questions of each server, now.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
-        self.throttle.snapshot(clock::now())
+        self.snapshot_with([])
+    }
+
+    /// The same, with servers that have not asked yet.
+    pub(crate) fn snapshot_with(&self, servers: impl IntoIterator<Item = ServerName>) -> Snapshot {
+        let mut usage = self.recorder.usage();
+        let servers = servers.into_iter().chain(usage.keys().cloned());
+        let mut snapshot = self.throttle.snapshot_with(clock::now(), servers);
+        for server in &mut snapshot.servers {
+            server.usage = usage.remove(&server.server);
+        }
+        snapshot
+    }
+
+    /// Tells of the verdicts of this pool.
+    #[cfg(feature = "serve")]
+    pub(crate) const fn reporter(&self) -> &Reporter {
+        &self.reporter
     }
 
     /// The throttle behind the pool.

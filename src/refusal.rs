@@ -9,6 +9,7 @@
 //! | `limiter_saturated` | `scope`, `method`, `retryAfterSeconds` |
 //! | `rounds_exceeded` | `limit`, `scope`, `method`, `max` |
 //! | `question_expired` | `limit`, `scope`, `method`, `ttlSeconds` |
+//! | `server_muted` | `scope`, `method` |
 //! | `internal` | |
 
 use std::{fmt, num::NonZeroU8, time::Duration};
@@ -106,6 +107,8 @@ pub enum Cause {
         /// The setting's value.
         ttl: Duration,
     },
+    /// The operator has muted the server: every question of it is refused until that is undone.
+    ServerMuted,
     /// A state that cannot be: refused to be safe (D13).
     Internal,
 }
@@ -119,6 +122,7 @@ impl Cause {
             Self::LimiterSaturated { .. } => "limiter_saturated",
             Self::RoundsExceeded { .. } => "rounds_exceeded",
             Self::QuestionExpired { .. } => "question_expired",
+            Self::ServerMuted => "server_muted",
             Self::Internal => "internal",
         }
     }
@@ -236,7 +240,7 @@ impl Refusal {
             Cause::LimitExceeded { limit, .. } => Some(limit),
             Cause::RoundsExceeded { .. } => Some(LimitName::AskRounds),
             Cause::QuestionExpired { .. } => Some(LimitName::AskTtl),
-            Cause::LimiterSaturated { .. } | Cause::Internal => None,
+            Cause::LimiterSaturated { .. } | Cause::ServerMuted | Cause::Internal => None,
         }
     }
 
@@ -251,6 +255,7 @@ impl Refusal {
     pub fn scope(&self) -> Option<Scope> {
         match self.cause() {
             Cause::LimiterSaturated { .. } => Some(Scope::Limiter),
+            Cause::ServerMuted => Some(Scope::Server),
             _ => self.limit().map(LimitName::scope),
         }
     }
@@ -323,6 +328,10 @@ impl fmt::Display for Refusal {
                 LimitName::AskTtl,
                 ttl.as_secs()
             ),
+            Cause::ServerMuted => f.write_str(
+                "question refused: this server is muted, so do not ask again before somebody \
+                 undoes that",
+            ),
             Cause::Internal => f.write_str("question refused: the throttle has failed"),
         }
     }
@@ -379,7 +388,7 @@ impl Serialize for RefusalData<'_> {
             Cause::QuestionExpired { ttl } => {
                 data.serialize_entry(key::TTL_SECONDS, &ttl.as_secs())?;
             }
-            Cause::LimiterSaturated { .. } | Cause::Internal => {}
+            Cause::LimiterSaturated { .. } | Cause::ServerMuted | Cause::Internal => {}
         }
         if let Some(retry) = refusal.retry_after() {
             data.serialize_entry(key::RETRY_AFTER_SECONDS, &retry.as_secs())?;
@@ -419,6 +428,7 @@ mod tests {
             refused(Cause::QuestionExpired {
                 ttl: Duration::from_secs(300),
             }),
+            refused(Cause::ServerMuted),
             Refusal::internal(),
         ];
         let wire: Vec<_> = all

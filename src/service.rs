@@ -4,6 +4,7 @@ mod cleared;
 mod permit;
 mod round;
 mod task;
+mod trace;
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -23,6 +24,8 @@ pub use self::{
 };
 pub(crate) use self::{permit::Unanswered, task::Answered};
 use crate::{
+    arrival::{Arrival, Door},
+    calls::Calls,
     clock,
     limits::{ProtoSettings, ServerName},
     methods::Methods,
@@ -30,7 +33,8 @@ use crate::{
     refusal::Refusal,
     shield::{Lookout, Shield},
     throttle::{Admission, Ask, Session, Throttle},
-    verdict::{Door, Reporter, Tally, Verdict},
+    usage::Noted,
+    verdict::{Reporter, Tally, Told, Verdict},
     wire,
 };
 
@@ -95,6 +99,7 @@ pub struct Throttled<S> {
     questions: QuestionMethods,
     reporter: Reporter,
     tally: Tally,
+    calls: Arc<Calls>,
 }
 
 impl<S> Throttled<S> {
@@ -114,6 +119,7 @@ impl<S> Throttled<S> {
             questions: QuestionMethods::new(),
             reporter,
             tally: Tally::default(),
+            calls: Arc::default(),
         }
     }
 
@@ -125,7 +131,7 @@ impl<S> Throttled<S> {
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.reporter = Reporter::new(observer);
+        self.reporter = self.reporter.observed(observer);
         self
     }
 
@@ -191,6 +197,7 @@ impl<S> Throttled<S> {
             Arc::clone(&self.session),
             self.questions.clone(),
             self.reporter.clone(),
+            Arc::clone(&self.calls),
         );
         Shield::new(transport.into_transport(), lookout)
     }
@@ -218,8 +225,8 @@ impl<S> Throttled<S> {
     ///
     /// The [`Refusal`]; nothing is charged then (D4).
     pub fn admit(&self, question: Question) -> Result<Permit<'_, S>, Refusal> {
-        let admission = self.admit_question(&question, Door::Host)?;
-        Ok(Permit::new(self, question, admission, Door::Host))
+        let admitted = self.admit_question(&question, Arrival::HOST)?;
+        Ok(Permit::new(self, question, admitted, Arrival::HOST))
     }
 
     /// Charges a question that reaches a person or a model on another way than through this
@@ -230,11 +237,16 @@ impl<S> Throttled<S> {
     /// The [`Refusal`]; nothing is charged then (D4).
     pub fn admit_kind(&self, kind: QuestionKind) -> Result<Admission, Refusal> {
         let method = Method::from(kind);
-        self.admit_all(&Ask::one(kind, &method), Door::Host)
+        self.admit_all(&Ask::one(kind, &method), Arrival::HOST)
+            .map(|admitted| admitted.admission)
     }
 
-    fn admit_question<M>(&self, question: &Question<M>, door: Door) -> Result<Admission, Refusal> {
-        self.admit_all(&Ask::one(question.kind, &question.method), door)
+    fn admit_question<M>(
+        &self,
+        question: &Question<M>,
+        arrival: Arrival,
+    ) -> Result<Admitted, Refusal> {
+        self.admit_all(&Ask::one(question.kind, &question.method), arrival)
     }
 
     /// Charges the URLs that an error `-32042` of the server asks a person to open, as one round:
@@ -253,34 +265,51 @@ impl<S> Throttled<S> {
         };
         let method = Method::from(QuestionKind::Elicitation);
         let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
-        self.admit_all(&ask, Door::UrlElicitationRequired).map(drop)
+        self.admit_all(&ask, Arrival::in_answer(Door::UrlElicitationRequired))
+            .map(drop)
     }
 
     /// Decides on all of `ask`, and tells.
-    pub(crate) fn admit_all(&self, ask: &Ask<'_>, door: Door) -> Result<Admission, Refusal> {
+    pub(crate) fn admit_all(&self, ask: &Ask<'_>, arrival: Arrival) -> Result<Admitted, Refusal> {
         match self.session.admit(clock::now(), ask) {
             Ok(admission) => {
-                self.tell_admitted(door, ask);
-                Ok(admission)
+                let noted = self.tell_admitted(arrival, ask, admission.would_refuse());
+                Ok(Admitted { admission, noted })
             }
-            Err(refusal) => Err(self.tell_refused(door, ask, refusal)),
+            Err(refusal) => Err(self.tell_refused(arrival, ask, refusal)),
         }
     }
 
-    pub(crate) fn tell_admitted(&self, door: Door, ask: &Ask<'_>) {
-        self.reporter.report(&self.session, door, ask, None);
+    pub(crate) fn tell_admitted(
+        &self,
+        arrival: Arrival,
+        ask: &Ask<'_>,
+        would_refuse: Option<&Refusal>,
+    ) -> Noted {
+        let told = Told::admitted(would_refuse);
+        self.reporter.report(&self.session, arrival, ask, told)
     }
 
     /// Counts a refusal if no window has, tells of it, and gives it back.
-    pub(crate) fn tell_refused(&self, door: Door, ask: &Ask<'_>, refusal: Refusal) -> Refusal {
+    pub(crate) fn tell_refused(
+        &self,
+        arrival: Arrival,
+        ask: &Ask<'_>,
+        refusal: Refusal,
+    ) -> Refusal {
         let refusal = self.tally.count(clock::now(), refusal);
         self.reporter
-            .report(&self.session, door, ask, Some(&refusal));
+            .report(&self.session, arrival, ask, Told::Refused(&refusal));
         refusal
     }
 
     fn methods(&self) -> Methods<'_> {
         Methods::new(&self.questions, &self.session)
+    }
+
+    /// The calls of this session that are open.
+    pub(crate) const fn calls(&self) -> &Arc<Calls> {
+        &self.calls
     }
 
     fn sort<M: wire::Message>(&self, message: M) -> Sorted<M> {
@@ -296,9 +325,10 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
     ) -> Result<ClientResult, ErrorData> {
         match self.sort(request) {
             Sorted::Question(question) => {
-                let door = Door::ServerRequest;
-                let admission = self.admit_question(&question, door)?;
-                Permit::new(self, question, admission, door)
+                let origin = self.calls.origin(&context.extensions);
+                let arrival = Arrival::new(Door::ServerRequest, origin);
+                let admitted = self.admit_question(&question, arrival)?;
+                Permit::new(self, question, admitted, arrival)
                     .answer(context)
                     .await
             }
@@ -311,7 +341,8 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
         notification: ServerNotification,
         context: NotificationContext<RoleClient>,
     ) -> Result<(), ErrorData> {
-        match self.admit_notification(notification) {
+        let origin = self.calls.origin(&context.extensions);
+        match self.admit_notification(notification, origin) {
             Some(cleared) => self.guarded.notification(cleared, context).await,
             // There is no id to answer to, and an error would only be logged by rmcp.
             None => Ok(()),
@@ -334,6 +365,13 @@ impl<S> fmt::Debug for Throttled<S> {
             .field("questions", &self.questions)
             .finish_non_exhaustive()
     }
+}
+
+/// Questions that were admitted, and where that was noted.
+#[derive(Debug)]
+pub(crate) struct Admitted {
+    admission: Admission,
+    noted: Noted,
 }
 
 /// The wrapped service. A server's message reaches it here and nowhere else, and only cleared.

@@ -25,12 +25,12 @@ use rmcp::{
 use self::call::Call;
 pub use self::subscription::ThrottledSubscription;
 use crate::{
+    arrival::{Arrival, Door},
     call_error::{CallError, Refused},
     question::Method,
     refusal::{Cause, Refusal},
     service::{Answered, Throttled},
     throttle::Ask,
-    verdict::Door,
 };
 
 /// How often a task is polled if its server does not say.
@@ -294,6 +294,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
 
     /// Drives the rounds of a call (D8).
     async fn drive<C: Call>(&self, mut call: C) -> Result<C::Response, CallError> {
+        let _open = self.service().calls().count();
         let max = self.service().session().settings().ask_rounds.get();
         let mut state_only = 0;
         for round in 0.. {
@@ -305,9 +306,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             if round == max {
                 let refusal =
                     Refusal::new(Cause::RoundsExceeded { max }, Method::protocol(C::METHOD));
-                let refusal = self
-                    .service()
-                    .tell_refused(Door::Round, &Ask::new(), refusal);
+                let refusal = self.service().tell_refused(
+                    Arrival::in_answer(Door::Round),
+                    &Ask::new(),
+                    refusal,
+                );
                 return Err(Refused::round(refusal, input).into());
             }
             let answer = self.service().answer_round(input, self.peer()).await?;

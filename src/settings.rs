@@ -45,6 +45,8 @@ mod warning;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
+use serde::Deserialize;
+
 use crate::limits::{ProtoSettings, ServerName, Settings};
 
 pub use self::{
@@ -117,6 +119,7 @@ pub fn parse(name: &str, text: &str, environment: &Environment) -> Result<Loaded
     Ok(Loaded {
         settings: merged.settings,
         servers: merged.servers,
+        status: merged.status,
         origins,
     })
 }
@@ -138,7 +141,22 @@ pub(crate) fn key_of(server: &ServerName) -> String {
 pub struct Loaded {
     settings: Settings,
     servers: BTreeMap<ServerName, ServerEntry>,
+    status: StatusPage,
     origins: Origins,
+}
+
+/// The table `[status]`: the status page of the HTTP relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct StatusPage {
+    /// Whether whoever sees the page can mute servers and let them ask again. Default false.
+    pub mute_button: bool,
+}
+
+impl StatusPage {
+    /// The full name of [`mute_button`](Self::mute_button).
+    pub const MUTE_BUTTON: &str = "status.muteButton";
 }
 
 impl Loaded {
@@ -158,6 +176,12 @@ impl Loaded {
     #[must_use]
     pub const fn servers(&self) -> &BTreeMap<ServerName, ServerEntry> {
         &self.servers
+    }
+
+    /// The settings of the status page.
+    #[must_use]
+    pub const fn status_page(&self) -> &StatusPage {
+        &self.status
     }
 
     /// Where a setting in force for `server` came from; without a server, for all servers that

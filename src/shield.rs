@@ -24,7 +24,7 @@ use rmcp::{
 
 pub(crate) use self::lookout::Lookout;
 use self::{ids::Ids, lookout::Seen, sends::Sends, unsent::Outbox};
-use crate::{clock, verdict::Door, wire::Message};
+use crate::{arrival::Door, clock};
 
 /// How long unsent refusals are still written after the server has stopped writing. rmcp gives
 /// its own replies as long.
@@ -113,6 +113,15 @@ impl<T: Transport<RoleClient>> Shield<T> {
 
     /// Hands a message on, or deals with it here.
     fn sift(&mut self, mut message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        match &message {
+            JsonRpcMessage::Response(response) => self.lookout.calls().ended(&response.id),
+            JsonRpcMessage::Error(error) => {
+                if let Some(id) = &error.id {
+                    self.lookout.calls().ended(id);
+                }
+            }
+            _ => {}
+        }
         if let JsonRpcMessage::Response(response) = &message {
             if self.handshake == Handshake::Pending {
                 self.handshake = Handshake::answered(&response.result);
@@ -124,10 +133,7 @@ impl<T: Transport<RoleClient>> Shield<T> {
         }
         match &mut message {
             JsonRpcMessage::Request(request) => {
-                let look = self
-                    .lookout
-                    .look(request.request.method(), Door::ServerRequest);
-                match look {
+                match self.lookout.look(&mut request.request, Door::ServerRequest) {
                     Seen::Refused(refusal) => {
                         self.outbox.push(request.id.clone(), refusal);
                         return None;
@@ -155,8 +161,7 @@ impl<T: Transport<RoleClient>> Shield<T> {
                     }
                 }
                 notification => {
-                    let look = self.lookout.look(notification.method(), Door::WithoutId);
-                    match look {
+                    match self.lookout.look(notification, Door::WithoutId) {
                         // There is no id to answer to.
                         Seen::Refused(_) => return None,
                         Seen::Question => self.owes_a_turn = true,
@@ -209,9 +214,13 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
                 if self.handshake.begins_with(&request.request) {
                     self.handshake = Handshake::Pending;
                 }
+                self.lookout.calls().sent(&request.id, &request.request);
                 None
             }
-            JsonRpcMessage::Notification(_) => None,
+            JsonRpcMessage::Notification(notification) => {
+                self.lookout.calls().notified(&notification.notification);
+                None
+            }
         };
         let open = match reply_to {
             Some(id) => {

@@ -11,7 +11,12 @@ mod session;
 mod snapshot;
 mod windows;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Instant};
+use std::{
+    collections::{HashMap, HashSet},
+    fmt,
+    sync::Arc,
+    time::Instant,
+};
 
 use self::row::Row;
 pub use self::{
@@ -69,10 +74,12 @@ pub struct Throttle {
     /// 0 if that has to be found out.
     reclaim_from: AtomicU64,
     saturated: AtomicU64,
+    would_saturate: AtomicU64,
 }
 
 struct Table {
     rows: HashMap<ServerName, Arc<Row>>,
+    muted: HashSet<ServerName>,
     /// At this many rows, ended ones are looked for.
     sweep_at: usize,
     /// When the last window of any row that was reclaimed ended.
@@ -83,6 +90,7 @@ struct Table {
 struct InForce {
     proto: Arc<ProtoSettings>,
     servers: HashMap<ServerName, Arc<ProtoSettings>>,
+    muted: HashSet<ServerName>,
 }
 
 impl InForce {
@@ -93,6 +101,7 @@ impl InForce {
                 .servers()
                 .map(|(name, overrides)| (name.clone(), Arc::new(overrides.over(settings.proto()))))
                 .collect(),
+            muted: settings.muted().iter().cloned().collect(),
         }
     }
 
@@ -105,18 +114,21 @@ impl Throttle {
     /// Counts from `now`, with room for [`DEFAULT_CAPACITY`] servers.
     #[must_use]
     pub fn new(settings: impl Into<Settings>, now: Instant) -> Self {
+        let in_force = InForce::new(&settings.into());
         Self {
             epoch: Epoch::new(now),
-            in_force: RwLock::new(Arc::new(InForce::new(&settings.into()))),
             table: Mutex::new(Table {
                 rows: HashMap::new(),
+                muted: in_force.muted.clone(),
                 sweep_at: FEW_ROWS,
                 reclaimed_until: Moment::START,
             }),
+            in_force: RwLock::new(Arc::new(in_force)),
             capacity: DEFAULT_CAPACITY,
             next_session: AtomicU64::new(1),
             reclaim_from: AtomicU64::new(0),
             saturated: AtomicU64::new(0),
+            would_saturate: AtomicU64::new(0),
         }
     }
 
@@ -157,20 +169,63 @@ impl Throttle {
     }
 
     /// Changes the settings (D11): counts stay, and the new limits hold from the next question.
+    ///
+    /// A server is muted or not as these settings say where that differs from the last ones.
+    /// Otherwise it stays as [`mute`](Self::mute) and [`unmute`](Self::unmute) have left it, so
+    /// that reading the same file again undoes nothing.
     pub fn update(&self, settings: &Settings) {
         let new = Arc::new(InForce::new(settings));
         // The table is held throughout, so no row is made with the old limits meanwhile.
+        let mut table = match self.table.lock() {
+            Ok(table) => table,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        let old = {
+            let mut in_force = match self.in_force.write() {
+                Ok(in_force) => in_force,
+                Err(poisoned) => poisoned.into_inner(),
+            };
+            std::mem::replace(&mut *in_force, Arc::clone(&new))
+        };
+        for (server, row) in &table.rows {
+            row.set_bounds(new.of(server));
+        }
+        for server in old.muted.symmetric_difference(&new.muted) {
+            table.set_muted(server, new.muted.contains(server));
+        }
+    }
+
+    /// Refuses every question of `server` with `server_muted`, until [`unmute`](Self::unmute).
+    /// Such a refusal charges nothing, windows and counts go on as they are, and what was
+    /// admitted before stays admitted. It holds under `proto.throttleMode = "observe"` too.
+    ///
+    /// This is the way to refuse all of a server: a limit of 0 means that there is no bound.
+    pub fn mute(&self, server: &ServerName) {
+        self.set_muted(server, true);
+    }
+
+    /// Undoes [`mute`](Self::mute), or `muted = true` in the settings.
+    pub fn unmute(&self, server: &ServerName) {
+        self.set_muted(server, false);
+    }
+
+    fn set_muted(&self, server: &ServerName, muted: bool) {
+        match self.table.lock() {
+            Ok(mut table) => table.set_muted(server, muted),
+            Err(poisoned) => poisoned.into_inner().set_muted(server, muted),
+        }
+    }
+
+    /// The servers that are muted, in byte order, whether they have asked or not.
+    #[must_use]
+    pub fn muted(&self) -> Vec<ServerName> {
         let table = match self.table.lock() {
             Ok(table) => table,
             Err(poisoned) => poisoned.into_inner(),
         };
-        match self.in_force.write() {
-            Ok(mut in_force) => *in_force = Arc::clone(&new),
-            Err(poisoned) => *poisoned.into_inner() = Arc::clone(&new),
-        }
-        for (server, row) in &table.rows {
-            row.set_bounds(new.of(server));
-        }
+        let mut muted: Vec<_> = table.muted.iter().cloned().collect();
+        muted.sort_unstable();
+        muted
     }
 
     /// Every window and counter at `now`, each server's own consistent in itself.
@@ -196,7 +251,39 @@ impl Throttle {
         Snapshot {
             servers,
             saturated: self.saturated.load(Ordering::Relaxed),
+            would_saturate: self.would_saturate.load(Ordering::Relaxed),
         }
+    }
+
+    /// As [`snapshot`](Self::snapshot), with servers that have no row as well: those given, and
+    /// those that are muted.
+    pub(crate) fn snapshot_with(
+        &self,
+        now: Instant,
+        servers: impl IntoIterator<Item = ServerName>,
+    ) -> Snapshot {
+        let mut snapshot = self.snapshot(now);
+        let muted = self.muted();
+        let known: HashSet<_> = snapshot
+            .servers
+            .iter()
+            .map(|it| it.server.clone())
+            .collect();
+        let missing: HashSet<_> = servers
+            .into_iter()
+            .chain(muted.iter().cloned())
+            .filter(|server| !known.contains(server))
+            .collect();
+        let at = self.epoch.moment(now);
+        snapshot.servers.extend(missing.into_iter().map(|server| {
+            let muted = muted.contains(&server);
+            let row = Row::new(&self.settings(&server), Moment::START, muted);
+            row.snapshot(server, at)
+        }));
+        snapshot
+            .servers
+            .sort_unstable_by(|a, b| a.server.cmp(&b.server));
+        snapshot
     }
 
     /// The row of `server`, made if there is room for it.
@@ -212,7 +299,9 @@ impl Throttle {
         if table.rows.len() >= table.sweep_at.min(self.capacity) {
             self.sweep(table, at);
         }
-        if table.rows.len() >= self.capacity {
+        let muted = table.muted.contains(server);
+        // A muted server is named by the operator, and is told so even where the table is full.
+        if table.rows.len() >= self.capacity && !muted {
             let from = self.reclaim_from.load(Ordering::Relaxed);
             let retry_after = (from != u64::MAX)
                 .then(|| RetryAfter::from_wait(at.until(Moment::from_nanos(from))));
@@ -220,7 +309,11 @@ impl Throttle {
         }
         // A thread that took its time before a window's end may ask here after the row of that
         // window is gone: counted from its own time, the new window would overlap the old one.
-        let row = Arc::new(Row::new(&self.settings(server), table.reclaimed_until));
+        let row = Arc::new(Row::new(
+            &self.settings(server),
+            table.reclaimed_until,
+            muted,
+        ));
         table.rows.insert(server.clone(), Arc::clone(&row));
         Ok(row)
     }
@@ -250,6 +343,19 @@ impl Throttle {
         self.reclaim_from.fetch_min(earliest, Ordering::Relaxed);
         table.reclaimed_until = reclaimed_until;
         table.sweep_at = FEW_ROWS.max(table.rows.len() * 2);
+    }
+}
+
+impl Table {
+    fn set_muted(&mut self, server: &ServerName, muted: bool) {
+        if muted {
+            self.muted.insert(server.clone());
+        } else {
+            self.muted.remove(server);
+        }
+        if let Some(row) = self.rows.get(server) {
+            row.set_muted(muted);
+        }
     }
 }
 

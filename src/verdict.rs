@@ -3,50 +3,19 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, OnceLock},
     time::Instant,
 };
 
 use crate::{
+    arrival::{Arrival, Door, Origin, Outcome},
     limits::ServerName,
     question::QuestionKind,
     refusal::{Cause, Refusal},
     throttle::{Ask, Session},
+    usage::{Noted, OpenQuestion, Record, Recorder},
     window::WINDOW,
 };
-
-/// How a question arrived.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Door {
-    /// A JSON-RPC request of the server.
-    ServerRequest,
-    /// A question sent as a notification.
-    WithoutId,
-    /// An `input_required` round of a call.
-    Round,
-    /// The input requests of a task, polled or notified.
-    Task,
-    /// An error that asks to open URLs.
-    UrlElicitationRequired,
-    /// The embedder asked on a server's behalf.
-    Host,
-}
-
-impl Door {
-    /// The word used in logs.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::ServerRequest => "server_request",
-            Self::WithoutId => "without_id",
-            Self::Round => "round",
-            Self::Task => "task",
-            Self::UrlElicitationRequired => "url_elicitation_required",
-            Self::Host => "host",
-        }
-    }
-}
 
 /// One decision of the throttle, for an observer.
 ///
@@ -60,12 +29,57 @@ pub struct Verdict<'a> {
     pub session: u64,
     /// How the question arrived.
     pub door: Door,
+    /// Whether it belongs to a call that the user made.
+    pub origin: Origin,
     /// How many sampling questions were asked at once.
     pub sampling: u32,
     /// How many elicitation questions were asked at once.
     pub elicitation: u32,
     /// Why they were refused; `None` if they were admitted.
     pub refusal: Option<&'a Refusal>,
+    /// Why they would have been refused, were the limits of this server enforced; see
+    /// [`ThrottleMode`](crate::limits::ThrottleMode).
+    pub would_refuse: Option<&'a Refusal>,
+}
+
+impl Verdict<'_> {
+    /// What came of the question.
+    #[must_use]
+    pub const fn outcome(&self) -> Outcome {
+        match (self.refusal, self.would_refuse) {
+            (Some(_), _) => Outcome::Refused,
+            (None, Some(_)) => Outcome::WouldRefuse,
+            (None, None) => Outcome::Admitted,
+        }
+    }
+}
+
+/// What was decided, to be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Told<'a> {
+    Admitted,
+    WouldRefuse(&'a Refusal),
+    Refused(&'a Refusal),
+}
+
+impl<'a> Told<'a> {
+    pub(crate) fn admitted(would_refuse: Option<&'a Refusal>) -> Self {
+        would_refuse.map_or(Self::Admitted, Self::WouldRefuse)
+    }
+
+    const fn refusal(self) -> Option<&'a Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    const fn would_refuse(self) -> Option<&'a Refusal> {
+        match self {
+            Self::WouldRefuse(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
 }
 
 /// What an embedder does with a verdict.
@@ -75,29 +89,54 @@ type Observer = dyn Fn(&Verdict<'_>) + Send + Sync;
 #[derive(Clone, Default)]
 pub(crate) struct Reporter {
     observer: Option<Arc<Observer>>,
+    recorder: Option<Arc<Recorder>>,
+    /// The record of the server that this reporter is of, from its first question on.
+    record: Arc<OnceLock<Option<Arc<Record>>>>,
 }
 
 impl Reporter {
-    pub(crate) fn new(observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static) -> Self {
+    /// Records verdicts as well.
+    pub(crate) fn recording(recorder: Arc<Recorder>) -> Self {
         Self {
-            observer: Some(Arc::new(observer)),
+            recorder: Some(recorder),
+            ..Self::default()
         }
     }
 
+    /// Calls `observer`, and not the one before.
+    pub(crate) fn observed(
+        mut self,
+        observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
+    ) -> Self {
+        self.observer = Some(Arc::new(observer));
+        self
+    }
+
+    /// The same for a session of its own.
+    pub(crate) fn for_session(&self) -> Self {
+        Self {
+            record: Arc::default(),
+            ..self.clone()
+        }
+    }
+
+    /// Tells of a verdict, and gives back where it was noted.
     pub(crate) fn report(
         &self,
         session: &Session,
-        door: Door,
+        arrival: Arrival,
         ask: &Ask<'_>,
-        refusal: Option<&Refusal>,
-    ) {
+        told: Told<'_>,
+    ) -> Noted {
         let verdict = Verdict {
             server: session.server(),
             session: session.number(),
-            door,
+            door: arrival.door,
+            origin: arrival.origin,
             sampling: ask.count(QuestionKind::Sampling),
             elicitation: ask.count(QuestionKind::Elicitation),
-            refusal,
+            refusal: told.refusal(),
+            would_refuse: told.would_refuse(),
         };
         // A sink that panics changes no verdict (D13). The panic hook has shown the panic; there
         // is nothing to add, and nobody to tell.
@@ -105,6 +144,49 @@ impl Reporter {
         if let Some(observer) = &self.observer {
             let _observed = catch_unwind(AssertUnwindSafe(|| observer(&verdict)));
         }
+        match self.record(session.server()) {
+            Some(record) => {
+                let refusal = match told {
+                    Told::Admitted => None,
+                    Told::WouldRefuse(refusal) => Some((refusal, true)),
+                    Told::Refused(refusal) => Some((refusal, false)),
+                };
+                record.note(session.number(), arrival, counted(ask, refusal), refusal)
+            }
+            None => Noted::default(),
+        }
+    }
+
+    /// Notes that a question is asked, which was admitted where `noted` says.
+    pub(crate) fn open(
+        &self,
+        session: &Session,
+        kind: QuestionKind,
+        noted: Noted,
+    ) -> Option<OpenQuestion> {
+        Some(self.record(session.server())?.open(kind, noted))
+    }
+
+    fn record(&self, server: &ServerName) -> Option<&Arc<Record>> {
+        let recorder = self.recorder.as_ref()?;
+        self.record.get_or_init(|| recorder.record(server)).as_ref()
+    }
+}
+
+/// By kind, how many questions a verdict is about. Of a task's entries those that were seen
+/// before are not counted again, and then the refusal alone knows how many are left.
+fn counted(ask: &Ask<'_>, refusal: Option<(&Refusal, bool)>) -> [u32; 2] {
+    let asked = QuestionKind::ALL.map(|kind| ask.count(kind));
+    match refusal {
+        Some((refusal, _)) if ask.total() > refusal.questions() => {
+            let of_kind = |kind| match refusal.kind() {
+                Some(limited) if limited != kind => 0,
+                Some(_) => refusal.questions(),
+                None => refusal.questions() * u32::from(kind == QuestionKind::Elicitation),
+            };
+            QuestionKind::ALL.map(of_kind)
+        }
+        _ => asked,
     }
 }
 
@@ -128,7 +210,9 @@ impl Tally {
             Cause::RoundsExceeded { .. } => 0,
             Cause::QuestionExpired { .. } => 1,
             Cause::Internal => 2,
-            Cause::LimitExceeded { .. } | Cause::LimiterSaturated { .. } => return refusal,
+            Cause::LimitExceeded { .. } | Cause::LimiterSaturated { .. } | Cause::ServerMuted => {
+                return refusal;
+            }
         };
         // Numbers alone are guarded, so they are sound even after a panic.
         let mut counts = match self.0.lock() {
@@ -161,16 +245,21 @@ impl fmt::Debug for Reporter {
 }
 
 fn log(verdict: &Verdict<'_>) {
-    let Some(refusal) = verdict.refusal else {
+    let Some(refusal) = verdict.refusal.or(verdict.would_refuse) else {
         tracing::debug!(
             server = %verdict.server,
             session = verdict.session,
             door = verdict.door.as_str(),
+            origin = verdict.origin.as_str(),
             sampling = verdict.sampling,
             elicitation = verdict.elicitation,
             "question admitted"
         );
         return;
+    };
+    let observed = match verdict.outcome() {
+        Outcome::WouldRefuse => "observed only, and admitted: ",
+        _ => "",
     };
     // The level of an event is part of its call site, hence one for each.
     macro_rules! refused {
@@ -179,6 +268,8 @@ fn log(verdict: &Verdict<'_>) {
                 server = %verdict.server,
                 session = verdict.session,
                 door = verdict.door.as_str(),
+            origin = verdict.origin.as_str(),
+                verdict = verdict.outcome().as_str(),
                 sampling = verdict.sampling,
                 elicitation = verdict.elicitation,
                 cause = refusal.cause().as_str(),
@@ -186,7 +277,7 @@ fn log(verdict: &Verdict<'_>) {
                 max = max_of(refusal),
                 retry_after_s = refusal.retry_after().map(|retry| retry.as_secs()),
                 refused_in_window = refusal.refused_in_window(),
-                "{refusal}"
+                "{observed}{refusal}"
             )
         };
     }

@@ -38,7 +38,7 @@ async fn key_without_effect() {
     else {
         panic!("settings are a table")
     };
-    assert_eq!(keys.len(), 7, "a new setting needs a case here");
+    assert_eq!(keys.len(), 8, "a new setting needs a case here");
     let (sampling, elicitation) = (QuestionKind::Sampling, QuestionKind::Elicitation);
     for key in keys.keys() {
         match key.as_str() {
@@ -62,6 +62,12 @@ async fn key_without_effect() {
             }
             "askRounds" => assert_eq!(rounds_of("[proto]\naskRounds = 2").await, 2),
             "askTTL" => assert_eq!(life_of("[proto]\naskTTL = \"7s\"").await, 7),
+            "throttleMode" => {
+                let text = "[proto]\nsamplingPerMinute = 7\nthrottleMode = ";
+                let (enforce, observe) = (format!("{text}'enforce'"), format!("{text}'observe'"));
+                assert_eq!(admitted(&enforce, sampling, 2), 7);
+                assert_eq!(admitted(&observe, sampling, 2), 100);
+            }
             "questions" => {
                 let asked = |text| {
                     let request = CustomRequest::new("openai/form", None);
@@ -79,6 +85,13 @@ async fn key_without_effect() {
     // And each server can have its own.
     let text = "[proto]\nsamplingPerMinute = 9\n[servers.github.proto]\nsamplingPerMinute = 4";
     assert_eq!(admitted(text, sampling, 1), 4);
+    let text = "[proto]\nsamplingPerMinute = 9\n[servers.github.proto]\nthrottleMode = 'observe'";
+    assert_eq!(admitted(text, sampling, 1), 100);
+    assert_eq!(admitted("[servers.github]\nmuted = true", sampling, 1), 0);
+    assert_eq!(
+        admitted("[servers.GitHub]\nmuted = true", elicitation, 1),
+        30
+    );
 }
 
 /// How many rounds of a server that never finishes are answered.

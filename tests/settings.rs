@@ -12,7 +12,7 @@ const EXAMPLE: &str = include_str!("../settings.example.toml");
 
 /// Every setting of `[proto]` with its variable, a value that is not the default, and how that is
 /// written in a variable.
-const SCALARS: [(&str, &str, &str, &str); 6] = [
+const SCALARS: [(&str, &str, &str, &str); 7] = [
     (
         "samplingPerMinute",
         "MCP_QUESTION_THROTTLE_PROTO_SAMPLING_PER_MINUTE",
@@ -48,6 +48,12 @@ const SCALARS: [(&str, &str, &str, &str); 6] = [
         "MCP_QUESTION_THROTTLE_PROTO_ASK_TTL",
         "\"90s\"",
         "90s",
+    ),
+    (
+        "throttleMode",
+        "MCP_QUESTION_THROTTLE_PROTO_THROTTLE_MODE",
+        "\"observe\"",
+        "observe",
     ),
 ];
 
@@ -92,6 +98,9 @@ fn the_example_has_every_key_at_its_default() {
             "{setting:?}"
         );
     }
+    let status = table["status"].as_table().unwrap();
+    assert_eq!(status.len(), 1);
+    assert_eq!(status["muteButton"].as_bool(), Some(false));
     for (_, variable, ..) in SCALARS {
         assert!(EXAMPLE.contains(variable), "{variable} is not mentioned");
     }
@@ -444,6 +453,53 @@ fn a_server_keeps_its_command_to_the_letter() {
 }
 
 #[test]
+fn a_server_is_muted_by_true_and_by_nothing_else() {
+    let loaded =
+        parse("[servers.a]\nmuted = true\n[servers.b]\nmuted = false\n[servers.c]").unwrap();
+    let muted: Vec<_> = loaded.settings().muted().iter().collect();
+    assert_eq!(muted, [&name("a")]);
+    for (wrong, found) in [
+        ("1", "an integer"),
+        ("'true'", "a string"),
+        ("{}", "a table"),
+    ] {
+        assert_eq!(
+            error(&format!("[servers.a]\nmuted = {wrong}")),
+            format!("settings.toml:2:9: servers.a.muted: expected true or false, found {found}")
+        );
+    }
+    assert!(error("[proto]\nmuted = true").contains("unknown name"));
+}
+
+#[test]
+fn the_mute_button_is_off_unless_it_is_turned_on() {
+    let button = |text| parse(text).unwrap().status_page().mute_button;
+    assert!(!button("") && !button("[status]") && !button(EXAMPLE));
+    assert!(button("[status]\nmuteButton = true"));
+    let loaded = parse("[status]\nmuteButton = true").unwrap();
+    let origin = loaded.origin(None, "status.muteButton").unwrap();
+    assert_eq!(origin.to_string(), "settings.toml:2");
+    assert_eq!(
+        error("[status]\nmuteButton = 'yes'\nmuteButtons = true"),
+        "settings.toml:2:14: status.muteButton: expected true or false, found a string\n\
+         settings.toml:3:1: status.muteButtons: unknown name, did you mean muteButton? \
+         (valid here: muteButton)"
+    );
+    assert!(error("status = 1").contains("expected a table"));
+}
+
+#[test]
+fn an_unknown_mode_stops_the_start() {
+    for wrong in ["'Observe'", "'off'", "''", "true", "0"] {
+        let expected = "proto.throttleMode: expected \"enforce\" or \"observe\", found ";
+        let text = format!("[proto]\nthrottleMode = {wrong}");
+        assert!(error(&text).contains(expected), "{}", error(&text));
+    }
+    let variable = "MCP_QUESTION_THROTTLE_PROTO_THROTTLE_MODE";
+    assert!(with_variables("", &[(variable, "observed")]).is_err());
+}
+
+#[test]
 fn a_servers_table_of_methods_replaces_the_common_one() {
     let loaded = parse(
         "[proto.questions]\n'x/form' = 'elicitation'\n'roots/list' = 'sampling'
@@ -479,7 +535,8 @@ fn what_is_valid_yet_unwise_is_said() {
 [servers.e]\nurl = 'https://d.example/mcp/'
 [servers.e.proto]\nsamplingPerMinute = 0\nelicitationPerMinute = 0
 [servers.f.proto]\nsamplingPerMinute = 20\nelicitationSessionPerMinute = 31
-[servers.g.proto]\nelicitationSessionPerMinute = 29\nsamplingSessionPerMinute = 59",
+[servers.g.proto]\nelicitationSessionPerMinute = 29\nsamplingSessionPerMinute = 59
+[servers.h]\nmuted = true\n[servers.h.proto]\nthrottleMode = 'observe'",
     )
     .unwrap();
     let warnings: Vec<_> = loaded

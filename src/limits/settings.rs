@@ -1,10 +1,10 @@
 //! The settings as values: the common ones, and what single servers change of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{AskRounds, AskTtl, Limit, LimitName, ServerName};
+use super::{AskRounds, AskTtl, Limit, LimitName, ServerName, ThrottleMode};
 use crate::question::QuestionMethods;
 
 /// The `proto.*` settings of one server.
@@ -33,6 +33,8 @@ pub struct ProtoSettings {
     /// Life of one question. Default 5 minutes.
     #[serde(rename = "askTTL")]
     pub ask_ttl: AskTtl,
+    /// Whether what is over a limit is refused. Default `enforce`.
+    pub throttle_mode: ThrottleMode,
     /// Vendor methods that are questions. Default none.
     pub questions: QuestionMethods,
 }
@@ -46,6 +48,7 @@ impl Default for ProtoSettings {
             elicitation_session_per_minute: Limit::OFF,
             ask_rounds: AskRounds::DEFAULT,
             ask_ttl: AskTtl::DEFAULT,
+            throttle_mode: ThrottleMode::Enforce,
             questions: QuestionMethods::new(),
         }
     }
@@ -94,6 +97,13 @@ impl ProtoSettings {
         self
     }
 
+    /// Sets whether what is over a limit is refused.
+    #[must_use]
+    pub const fn with_throttle_mode(mut self, mode: ThrottleMode) -> Self {
+        self.throttle_mode = mode;
+        self
+    }
+
     /// Sets which vendor methods are questions.
     #[must_use]
     pub fn with_questions(mut self, questions: QuestionMethods) -> Self {
@@ -132,6 +142,8 @@ pub struct ProtoOverrides {
     /// See [`ProtoSettings::ask_ttl`].
     #[serde(rename = "askTTL")]
     pub ask_ttl: Option<AskTtl>,
+    /// See [`ProtoSettings::throttle_mode`].
+    pub throttle_mode: Option<ThrottleMode>,
     /// See [`ProtoSettings::questions`]; the whole table is replaced.
     pub questions: Option<QuestionMethods>,
 }
@@ -153,6 +165,7 @@ impl ProtoOverrides {
                 .unwrap_or(base.elicitation_session_per_minute),
             ask_rounds: self.ask_rounds.unwrap_or(base.ask_rounds),
             ask_ttl: self.ask_ttl.unwrap_or(base.ask_ttl),
+            throttle_mode: self.throttle_mode.unwrap_or(base.throttle_mode),
             questions: self
                 .questions
                 .clone()
@@ -166,6 +179,7 @@ impl ProtoOverrides {
 pub struct Settings {
     proto: ProtoSettings,
     servers: BTreeMap<ServerName, ProtoOverrides>,
+    muted: BTreeSet<ServerName>,
 }
 
 impl Settings {
@@ -175,6 +189,7 @@ impl Settings {
         Self {
             proto,
             servers: BTreeMap::new(),
+            muted: BTreeSet::new(),
         }
     }
 
@@ -183,6 +198,19 @@ impl Settings {
     pub fn with_server(mut self, name: ServerName, overrides: ProtoOverrides) -> Self {
         self.servers.insert(name, overrides);
         self
+    }
+
+    /// Refuses every question of one server, whatever its limits: `[servers.NAME] muted = true`.
+    #[must_use]
+    pub fn with_muted(mut self, name: ServerName) -> Self {
+        self.muted.insert(name);
+        self
+    }
+
+    /// The servers of which every question is refused.
+    #[must_use]
+    pub const fn muted(&self) -> &BTreeSet<ServerName> {
+        &self.muted
     }
 
     /// The settings for servers without a table of their own.

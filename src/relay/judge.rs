@@ -7,14 +7,16 @@ use memchr::memchr;
 use super::{
     look::{Batch, Counting, Message, Value, read, task_entries},
     notices::Notices,
+    open::Questions,
     polls::Polls,
     refused::{MOST_IN_ARRAY, Refused, Reply},
     search::Search,
 };
 use crate::{
+    arrival::{Arrival, Door, Origin},
     refusal::Refusal,
     throttle::{Session, TaskUse},
-    verdict::{Door, Reporter},
+    verdict::{Reporter, Told},
 };
 
 /// Entries of one task that can be told from those seen before; a state with more is charged
@@ -59,6 +61,7 @@ pub struct Judge {
     polls: Arc<Polls>,
     reporter: Reporter,
     notices: Arc<Notices>,
+    questions: Arc<Questions>,
 }
 
 impl Judge {
@@ -70,6 +73,7 @@ impl Judge {
             polls: Arc::default(),
             reporter: Reporter::default(),
             notices: Arc::default(),
+            questions: Arc::default(),
         }
     }
 
@@ -80,12 +84,14 @@ impl Judge {
         session: Arc<Session>,
         reporter: Reporter,
         notices: Arc<Notices>,
+        questions: Arc<Questions>,
     ) -> Self {
         Self {
             session,
             polls: Arc::default(),
             reporter,
             notices,
+            questions,
         }
     }
 
@@ -308,7 +314,7 @@ impl Judge {
     /// The task whose poll this answers. One that has ended is forgotten.
     fn note_answer(&self, message: &Message<'_>) -> Option<String> {
         let task = match message.is_answer() {
-            true => self.polls.take(message.id()?)?,
+            true => self.polls.answered(message.id()?)?,
             false if message.is_task_notification() => message.task_id()?,
             false => return None,
         };
@@ -328,9 +334,10 @@ impl Judge {
     ) -> Option<Denied<'a>> {
         let task = self.note_answer(&message);
         if message.asks_nothing() {
+            self.questions.note_cancel(text);
             return None;
         }
-        let door = door(&message, task.is_some());
+        let arrival = self.arrival(&message, task.is_some());
         let (id, is_request) = (message.id(), !message.asks().is_empty());
         let answers = !message.round().is_empty() || !message.urls().is_empty();
         let is_only_task = !is_request && message.urls().is_empty();
@@ -346,19 +353,29 @@ impl Judge {
             Some((task, entries)) => self
                 .session
                 .admit_task(now, task, entries, TaskUse::Charge)
-                .map(|input| input.charged),
-            None => self.session.admit(now, &ask).map(|_| ask),
+                .map(|input| (input.charged, input.admission)),
+            None => self
+                .session
+                .admit(now, &ask)
+                .map(|admission| (ask, admission)),
         };
         match verdict {
-            Ok(charged) => {
+            Ok((charged, admission)) => {
                 if charged.total() > 0 {
-                    self.reporter.report(&self.session, door, &charged, None);
+                    let told = Told::admitted(admission.would_refuse());
+                    let noted = self.reporter.report(&self.session, arrival, &charged, told);
+                    if arrival.door == Door::ServerRequest
+                        && let (Some(id), Some(kind)) = (id, charged.single())
+                        && let Some(question) = self.reporter.open(&self.session, kind, noted)
+                    {
+                        self.questions.add(id, question);
+                    }
                 }
                 None
             }
             Err(refusal) => {
                 self.reporter
-                    .report(&self.session, door, &ask, Some(&refusal));
+                    .report(&self.session, arrival, &ask, Told::Refused(&refusal));
                 self.notices.advise(self.session.server(), &refusal);
                 Some(Denied {
                     refusal,
@@ -367,6 +384,25 @@ impl Judge {
                     answers,
                 })
             }
+        }
+    }
+
+    fn arrival(&self, message: &Message<'_>, is_poll: bool) -> Arrival {
+        if !message.asks().is_empty() {
+            let door = match message.id() {
+                Some(_) => Door::ServerRequest,
+                None => Door::WithoutId,
+            };
+            return Arrival::new(door, self.polls.origin());
+        }
+        if !message.urls().is_empty() {
+            return Arrival::in_answer(Door::UrlElicitationRequired);
+        }
+        match is_poll {
+            true => Arrival::in_answer(Door::Task),
+            // Whether the task is one that the user's calls began, nobody can tell.
+            false if !message.task().is_empty() => Arrival::new(Door::Task, Origin::Unknown),
+            false => Arrival::in_answer(Door::Round),
         }
     }
 }
@@ -403,21 +439,6 @@ fn pass_refusal(refused: &Refused, out: &mut impl Outlet) -> io::Result<()> {
     let mut error = Vec::new();
     refused.write(&mut error);
     out.pass(&error)
-}
-
-fn door(message: &Message<'_>, is_poll: bool) -> Door {
-    if !message.asks().is_empty() {
-        match message.id() {
-            Some(_) => Door::ServerRequest,
-            None => Door::WithoutId,
-        }
-    } else if !message.urls().is_empty() {
-        Door::UrlElicitationRequired
-    } else if is_poll || !message.task().is_empty() {
-        Door::Task
-    } else {
-        Door::Round
-    }
 }
 
 fn asks_nothing(value: &Value<'_>) -> bool {

@@ -11,7 +11,7 @@ use super::{
     text::{decode, names},
 };
 use crate::{
-    limits::{LimitName, ProtoSettings},
+    limits::{LimitName, ProtoSettings, ThrottleMode},
     question::{Method, QuestionKind, QuestionMethods},
     throttle::{Ask, Entry},
 };
@@ -33,6 +33,10 @@ impl<'s> Counting<'s> {
     #[must_use]
     pub fn by(settings: &'s ProtoSettings) -> Self {
         let tightest = |kind: QuestionKind| {
+            if settings.throttle_mode == ThrottleMode::Observe {
+                // All of it will pass, so all of it is counted.
+                return u32::MAX;
+            }
             LimitName::WINDOWS
                 .into_iter()
                 .filter(|name| name.kind() == Some(kind))

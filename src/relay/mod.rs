@@ -56,6 +56,7 @@ pub mod look;
 mod mcp_config;
 mod nesting;
 mod notices;
+mod open;
 mod polls;
 mod position;
 mod refused;

@@ -45,11 +45,13 @@ mod failure;
 mod guard;
 mod headers;
 mod judged;
+mod metrics;
 mod refusals;
 mod request;
 mod router;
 mod sessions;
 mod sieve;
+mod status;
 mod stream;
 mod upstream;
 
@@ -68,16 +70,18 @@ use tokio_util::sync::CancellationToken;
 
 use self::{
     guard::Guard,
+    metrics::Relayed,
     refusals::Undelivered,
     sessions::Sessions,
+    status::Board,
     upstream::{Clients, Upstream},
 };
 use super::notices::Notices;
 use crate::{
-    clock,
+    Pool, clock,
     limits::ServerName,
     settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
-    throttle::Throttle,
+    throttle::{Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
 
@@ -171,11 +175,11 @@ impl fmt::Display for Place<'_> {
 /// A relay in front of every server of the settings that has a URL.
 #[derive(Debug)]
 pub struct Relay {
-    throttle: Arc<Throttle>,
+    pool: Pool,
     upstreams: BTreeMap<ServerName, Upstream>,
     guard: Guard,
-    reporter: Reporter,
     settings_file: Option<PathBuf>,
+    mute_button: bool,
 }
 
 impl Relay {
@@ -220,11 +224,11 @@ impl Relay {
             return Err(RelayError::NoServer);
         }
         Ok(Self {
-            throttle,
+            pool: Pool::with_throttle(throttle),
             upstreams,
             guard: Guard::default(),
-            reporter: Reporter::default(),
             settings_file: None,
+            mute_button: settings.status_page().mute_button,
         })
     }
 
@@ -234,7 +238,7 @@ impl Relay {
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,
     ) -> Self {
-        self.reporter = Reporter::new(observer);
+        self.pool = self.pool.with_observer(observer);
         self
     }
 
@@ -262,7 +266,14 @@ impl Relay {
     /// The throttle in which all questions are counted. Its settings can be changed at any time.
     #[must_use]
     pub const fn throttle(&self) -> &Arc<Throttle> {
-        &self.throttle
+        self.pool.throttle()
+    }
+
+    /// What is counted, and the last questions of each server. It shares all that with the relay,
+    /// also after the relay has begun to serve.
+    #[must_use]
+    pub const fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     /// The servers that are served, in byte order of their names.
@@ -312,11 +323,12 @@ impl Relay {
     }
 
     fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
-        let throttle = self.throttle;
+        let pool = self.pool;
         let settings_file = self.settings_file;
         let server = |(name, upstream): (ServerName, Upstream)| {
             let server = Server {
-                sessions: Sessions::new(Arc::clone(&throttle), name.clone()),
+                sessions: Sessions::new(Arc::clone(pool.throttle()), name.clone()),
+                reporter: pool.reporter().for_session(),
                 upstream: Arc::new(upstream),
                 notices: Arc::new(Notices::new(settings_file.clone())),
                 undelivered: Arc::default(),
@@ -327,10 +339,10 @@ impl Relay {
         Ok(Shared {
             servers: self.upstreams.into_iter().map(server).collect(),
             guard: self.guard.listening_on(listener.local_addr()?),
-            reporter: self.reporter,
             closing: CancellationToken::new(),
+            board: Board::new(self.mute_button),
             ended: CancellationToken::new(),
-            throttle,
+            pool,
         })
     }
 }
@@ -348,20 +360,35 @@ fn headers_of(entry: &ServerEntry) -> HeaderMap {
 /// What all requests share.
 #[derive(Debug)]
 struct Shared {
-    throttle: Arc<Throttle>,
+    pool: Pool,
     servers: BTreeMap<String, Server>,
     guard: Guard,
-    reporter: Reporter,
     /// Streams that nobody's call waits for end.
     closing: CancellationToken,
+    board: Board,
     /// Everything ends.
     ended: CancellationToken,
 }
 
 impl Shared {
+    /// Every server that is served, whether it has asked or not.
+    fn snapshot(&self) -> Snapshot {
+        let servers = self.servers.values().map(|server| server.name.clone());
+        self.pool.snapshot_with(servers)
+    }
+
+    fn relayed(&self) -> Vec<Relayed> {
+        let relayed = |server: &Server| Relayed {
+            server: server.name.clone(),
+            unreadable: server.notices.unreadable(),
+            undelivered: server.undelivered.count(),
+        };
+        self.servers.values().map(relayed).collect()
+    }
+
     /// Tells the operator what was counted in all.
     fn sum_up(&self) {
-        for counted in self.throttle.snapshot(clock::now()).servers {
+        for counted in self.pool.snapshot().servers {
             let Some(server) = self.servers.get(counted.server.as_str()) else {
                 continue;
             };
@@ -388,6 +415,8 @@ impl Shared {
 struct Server {
     name: ServerName,
     upstream: Arc<Upstream>,
+    /// The server's record is looked up once.
+    reporter: Reporter,
     sessions: Sessions,
     notices: Arc<Notices>,
     undelivered: Arc<Undelivered>,

@@ -7,17 +7,20 @@ use rmcp::{
     service::{RequestContext, RoleClient, Service, ServiceError},
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use super::{
-    Throttled,
+    Admitted, Throttled,
     cleared::{Cleared, Question},
+    trace::QuestionSpan,
 };
 use crate::{
+    arrival::Arrival,
     call_error::{CallError, Refused},
     question::{Method, QuestionKind},
     refusal::{Cause, Refusal},
-    throttle::{Admission, Ask},
-    verdict::Door,
+    throttle::Ask,
+    usage::OpenQuestion,
 };
 
 /// How long a handler may go on after its token has fired (D9).
@@ -31,8 +34,10 @@ pub struct Permit<'a, S> {
     throttled: &'a Throttled<S>,
     kind: QuestionKind,
     method: Method,
-    door: Door,
+    arrival: Arrival,
     request: Cleared<ServerRequest>,
+    /// Where its end is noted.
+    open: Option<OpenQuestion>,
 }
 
 /// Why an admitted question has no answer.
@@ -70,12 +75,17 @@ impl<'a, S> Permit<'a, S> {
     pub(super) fn new(
         throttled: &'a Throttled<S>,
         question: Question,
-        admission: Admission,
-        door: Door,
+        admitted: Admitted,
+        arrival: Arrival,
     ) -> Self {
+        let Admitted { admission, noted } = admitted;
+        let open = throttled
+            .reporter
+            .open(&throttled.session, question.kind, noted);
         Self {
+            open,
             throttled,
-            door,
+            arrival,
             kind: question.kind,
             method: question.method.clone(),
             request: question.paid_by(admission),
@@ -93,6 +103,11 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
     /// Asks the handler, for at most `proto.askTTL` (D9). After that the token in `context`
     /// fires, and the handler's future is dropped. When the token fires for another reason, the
     /// handler has [`GRACE`] to end by itself.
+    ///
+    /// The handler runs in a `tracing` span named `question`, with the fields `server`, `session`,
+    /// `kind`, `door`, `origin` and, at its end, `outcome`: `answered`, `failed` (the handler's own
+    /// error), `expired` or `cancelled`. A valid `traceparent` of the server's is noted as
+    /// `link.trace_id` and `link.span_id`, and never becomes the parent.
     ///
     /// # Errors
     ///
@@ -116,13 +131,16 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             throttled,
             kind,
             method,
-            door,
+            arrival,
             request,
+            open,
         } = self;
         let ttl = throttled.session.settings().ask_ttl.get();
         let token = context.ct.clone();
+        let mut span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
         {
             let handler = throttled.guarded.request(request, context);
+            let handler = handler.instrument(span.span().clone());
             let mut answer = pin!(with_grace(handler, &token));
             let expiry = async {
                 tokio::time::sleep(ttl).await;
@@ -134,7 +152,11 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             tokio::select! {
                 biased;
                 result = &mut answer => return match result {
-                    Some(result) => result.map_err(Unanswered::Handler),
+                    Some(result) => {
+                        open.map(OpenQuestion::answered);
+                        span.ended(if result.is_ok() { "answered" } else { "failed" });
+                        result.map_err(Unanswered::Handler)
+                    }
                     None => Err(Unanswered::Cancelled),
                 },
                 () = expiry => {}
@@ -142,10 +164,12 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             // The handler, and what it has spawned, can see why its future is dropped here.
             token.cancel();
         }
+        open.map(OpenQuestion::expired);
+        span.ended("expired");
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
         let ask = Ask::one(kind, &method);
         Err(Unanswered::Refused(
-            throttled.tell_refused(door, &ask, refusal),
+            throttled.tell_refused(arrival, &ask, refusal),
         ))
     }
 }
@@ -157,7 +181,7 @@ impl<S> fmt::Debug for Permit<'_, S> {
             .field("throttled", &self.throttled)
             .field("kind", &self.kind)
             .field("method", &self.method)
-            .field("door", &self.door)
+            .field("door", &self.arrival.door)
             .finish_non_exhaustive()
     }
 }

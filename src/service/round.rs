@@ -14,22 +14,24 @@ use rmcp::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Permit, Throttled, Unanswered,
+    Admitted, Permit, Throttled, Unanswered,
     cleared::{self, Cleared, Sorted},
     permit::with_grace,
 };
 use crate::{
+    arrival::{Arrival, Door},
     call_error::{CallError, Refused},
     methods::Methods,
     question::{Method, QuestionKind},
     refusal::Refusal,
-    throttle::{Admission, Ask},
-    verdict::Door,
+    throttle::Ask,
     wire::{self, Message},
 };
 
 /// How often an open round looks whether its connection is still there: rmcp has no event for it.
 const LOOK_AT_CONNECTION: Duration = Duration::from_secs(1);
+
+const ARRIVAL: Arrival = Arrival::in_answer(Door::Round);
 
 /// The answers to one round: what the call is sent again with.
 #[derive(Clone, Debug, PartialEq)]
@@ -101,9 +103,9 @@ impl<S: Service<RoleClient>> Throttled<S> {
             }
         }
         // A round that asks nothing (roots alone) is nobody's question.
-        let admission = if ask.total() > 0 {
-            match self.admit_all(&ask, Door::Round) {
-                Ok(admission) => Some(admission),
+        let admitted = if ask.total() > 0 {
+            match self.admit_all(&ask, ARRIVAL) {
+                Ok(admitted) => Some(admitted),
                 Err(refusal) => return Err(Refused::round(refusal, round).into()),
             }
         } else {
@@ -117,7 +119,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         } = round;
         let inputs = input_requests.unwrap_or_default();
         let input_responses = self
-            .answer_all(inputs, admission, Door::Round, &methods, peer)
+            .answer_all(inputs, admitted, ARRIVAL, &methods, peer)
             .await?;
         Ok(RoundAnswer {
             input_responses: Some(input_responses),
@@ -125,16 +127,19 @@ impl<S: Service<RoleClient>> Throttled<S> {
         })
     }
 
-    /// Asks the handler for every entry at once. `admission` covers those that are questions.
+    /// Asks the handler for every entry at once. `admitted` covers those that are questions.
     pub(super) async fn answer_all(
         &self,
         inputs: impl IntoIterator<Item = (String, InputRequest)>,
-        admission: Option<Admission>,
-        door: Door,
+        admitted: Option<Admitted>,
+        arrival: Arrival,
         methods: &Methods<'_>,
         peer: &Peer<RoleClient>,
     ) -> Result<InputResponses, CallError> {
-        let mut admissions = admission.into_iter().flat_map(Admission::into_single);
+        let noted = admitted.as_ref().map(|it| it.noted).unwrap_or_default();
+        let mut admissions = admitted
+            .into_iter()
+            .flat_map(|it| it.admission.into_single());
         let token = CancellationToken::new();
         // Fires when the caller drops the call, too.
         let _ends_with_the_call = token.clone().drop_guard();
@@ -145,7 +150,10 @@ impl<S: Service<RoleClient>> Throttled<S> {
             let entry = match cleared::sort(request, methods) {
                 Sorted::Other(other) => Entry::Free(other),
                 Sorted::Question(question) => match admissions.next() {
-                    Some(admission) => Entry::Paid(Permit::new(self, question, admission, door)),
+                    Some(admission) => {
+                        let admitted = Admitted { admission, noted };
+                        Entry::Paid(Permit::new(self, question, admitted, arrival))
+                    }
                     // As many were admitted as were counted, by the same table (D13).
                     None => return Err(Refused::new(Refusal::internal()).into()),
                 },

@@ -13,17 +13,21 @@ use rmcp::{
 };
 
 use super::{
-    Throttled,
+    Admitted, Throttled,
     cleared::{Cleared, Sorted},
 };
 use crate::{
+    arrival::{Arrival, Door, Origin},
     call_error::{CallError, Refused},
     clock,
     refusal::Refusal,
     throttle::{Entry, Session, TaskInput, TaskUse},
-    verdict::Door,
+    usage::Noted,
     wire::{self, Message},
 };
+
+/// In the answer to a poll of a task.
+const POLLED: Arrival = Arrival::in_answer(Door::Task);
 
 impl<S> Throttled<S> {
     /// Lets a notification through if it is no question, or if what it asks fits. `None` says
@@ -31,17 +35,20 @@ impl<S> Throttled<S> {
     pub(crate) fn admit_notification(
         &self,
         notification: ServerNotification,
+        origin: Origin,
     ) -> Option<Cleared<ServerNotification>> {
         match self.sort(notification) {
             Sorted::Question(question) => self
-                .admit_question(&question, Door::WithoutId)
+                .admit_question(&question, Arrival::new(Door::WithoutId, origin))
                 .ok()
-                .map(|admission| question.paid_by(admission)),
+                .map(|admitted| question.paid_by(admitted.admission)),
             Sorted::Other(other) => {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
                     let entries = self.entries_of(task);
-                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge)
+                    // Whether the task is one that the user's calls began, nobody can tell.
+                    let arrival = Arrival::new(Door::Task, Origin::Unknown);
+                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, arrival)
                         .ok()?;
                     // What it asked at its end, and is charged for now, is free in a last poll.
                     if task.status().is_terminal() && entries.is_empty() {
@@ -64,7 +71,7 @@ impl<S> Throttled<S> {
     /// The [`Refusal`] if the new entries don't fit; none of them is charged or marked as seen.
     pub fn charge_task(&self, task: &DetailedTask) -> Result<(), Refusal> {
         let entries = self.entries_of(task);
-        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge)
+        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)
             .map(drop)
     }
 
@@ -78,7 +85,8 @@ impl<S> Throttled<S> {
         task: &str,
         entries: &'e [Entry],
         task_use: TaskUse,
-    ) -> Result<Option<TaskInput<'e>>, Refusal> {
+        arrival: Arrival,
+    ) -> Result<Option<(TaskInput<'e>, Noted)>, Refusal> {
         // A state that asks nothing is nobody's question, and makes no row.
         if entries.is_empty() {
             return Ok(None);
@@ -88,13 +96,15 @@ impl<S> Throttled<S> {
             .admit_task(clock::now(), task, entries, task_use)
         {
             Ok(input) => {
+                let mut noted = Noted::default();
                 if input.charged.total() > 0 {
-                    self.tell_admitted(Door::Task, &input.charged);
+                    let would_refuse = input.admission.would_refuse();
+                    noted = self.tell_admitted(arrival, &input.charged, would_refuse);
                 }
-                Ok(Some(input))
+                Ok(Some((input, noted)))
             }
             // How many of them were new, the refusal says.
-            Err(refusal) => Err(self.tell_refused(Door::Task, &Entry::ask(entries), refusal)),
+            Err(refusal) => Err(self.tell_refused(arrival, &Entry::ask(entries), refusal)),
         }
     }
 }
@@ -117,16 +127,19 @@ impl<S: Service<RoleClient>> Throttled<S> {
         let classify = |method: &str| methods.classify(method);
         let mut entries = wire::input_entries(&input_requests, classify);
         let input = self
-            .admit_task(&task.task_id, &entries, TaskUse::Take)
+            .admit_task(&task.task_id, &entries, TaskUse::Take, POLLED)
             .map_err(Refused::new)?;
-        let (keys, admission) = match input {
-            Some(input) => (
+        let (keys, admitted) = match input {
+            Some((input, noted)) => (
                 input
                     .entries
                     .iter()
                     .map(|entry| entry.key.clone())
                     .collect(),
-                Some(input.admission),
+                Some(Admitted {
+                    admission: input.admission,
+                    noted,
+                }),
             ),
             None => (HashSet::new(), None),
         };
@@ -142,7 +155,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             answered.insert(key, input);
         }
         let answers = self
-            .answer_all(input_requests, admission, Door::Task, &methods, peer)
+            .answer_all(input_requests, admitted, POLLED, &methods, peer)
             .await?;
         Ok((answers, taken))
     }

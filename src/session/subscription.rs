@@ -8,7 +8,7 @@ use rmcp::{
     service::{Service, Subscription},
 };
 
-use crate::{call_error::CallError, service::Throttled};
+use crate::{arrival::Origin, call_error::CallError, service::Throttled};
 
 /// A running `subscriptions/listen`. A notification whose questions do not fit is withheld.
 pub struct ThrottledSubscription<'a, S> {
@@ -35,7 +35,10 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
     /// As rmcp's `Subscription::next`: nothing is charged before a notification has arrived.
     pub async fn next(&mut self) -> Result<Option<ServerNotification>, CallError> {
         while let Some(notification) = self.subscription.next().await? {
-            if let Some(cleared) = self.throttled.admit_notification(notification) {
+            if let Some(cleared) = self
+                .throttled
+                .admit_notification(notification, Origin::Background)
+            {
                 return Ok(Some(cleared.into_message()));
             }
         }

@@ -63,6 +63,7 @@ impl Check<'_> {
             match key.get_ref().as_ref() {
                 keys::PROTO => self.proto(None, keys::PROTO, value),
                 keys::SERVERS => self.servers(value),
+                keys::STATUS => self.status(value),
                 _ => self.unknown("", key, keys::TOP.to_vec()),
             }
         }
@@ -182,6 +183,7 @@ impl Check<'_> {
                     self.origins.set(Some(server), keys::URL.to_owned(), place);
                 }
                 keys::HEADERS => self.headers(&full, value),
+                keys::MUTED => self.boolean(&full, value),
                 keys::PROTO => self.proto(Some(server), &full, value),
                 _ => self.unknown(path, key, keys::SERVER.to_vec()),
             }
@@ -202,6 +204,26 @@ impl Check<'_> {
             };
             let fault = Fault::Conflict(conflict.to_owned());
             self.report(key.span().start, &keys::join(path, name), fault);
+        }
+    }
+
+    fn status(&mut self, value: &Value<'_>) {
+        for (key, value) in self.table(keys::STATUS, value).into_iter().flatten() {
+            let name = key.get_ref().as_ref();
+            let path = keys::join(keys::STATUS, name);
+            if name == keys::MUTE_BUTTON {
+                self.boolean(&path, value);
+                self.origins
+                    .set(None, path, self.source.place(value.span()));
+            } else {
+                self.unknown(keys::STATUS, key, keys::STATUS_PAGE.to_vec());
+            }
+        }
+    }
+
+    fn boolean(&mut self, path: &str, value: &Value<'_>) {
+        if !matches!(value.get_ref(), DeValue::Boolean(_)) {
+            self.invalid(path, value, "true or false", kind_of(value));
         }
     }
 

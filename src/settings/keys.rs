@@ -2,7 +2,7 @@
 
 use serde::de::DeserializeOwned;
 
-use crate::limits::{AskRounds, AskTtl, Limit, LimitName};
+use crate::limits::{AskRounds, AskTtl, Limit, LimitName, ThrottleMode};
 
 /// A setting of `[proto]` with one value, which an environment variable can give as well.
 #[derive(Debug)]
@@ -18,12 +18,12 @@ pub(super) struct Scalar {
 
 impl Scalar {
     const fn of<T: DeserializeOwned>(
-        name: LimitName,
+        name: &'static str,
         variable: &'static str,
         expected: &'static str,
     ) -> Self {
         Self {
-            name: name.as_str(),
+            name,
             variable,
             expected,
             accepts: |value| T::deserialize(value).is_ok(),
@@ -44,34 +44,39 @@ impl Scalar {
 /// In the order of the settings table.
 pub(super) const SCALARS: &[Scalar] = &[
     Scalar::of::<Limit>(
-        LimitName::SamplingPerMinute,
+        LimitName::SamplingPerMinute.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_SAMPLING_PER_MINUTE",
         Limit::EXPECTED,
     ),
     Scalar::of::<Limit>(
-        LimitName::SamplingSessionPerMinute,
+        LimitName::SamplingSessionPerMinute.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_SAMPLING_SESSION_PER_MINUTE",
         Limit::EXPECTED,
     ),
     Scalar::of::<Limit>(
-        LimitName::ElicitationPerMinute,
+        LimitName::ElicitationPerMinute.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_ELICITATION_PER_MINUTE",
         Limit::EXPECTED,
     ),
     Scalar::of::<Limit>(
-        LimitName::ElicitationSessionPerMinute,
+        LimitName::ElicitationSessionPerMinute.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_ELICITATION_SESSION_PER_MINUTE",
         Limit::EXPECTED,
     ),
     Scalar::of::<AskRounds>(
-        LimitName::AskRounds,
+        LimitName::AskRounds.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_ASK_ROUNDS",
         AskRounds::EXPECTED,
     ),
     Scalar::of::<AskTtl>(
-        LimitName::AskTtl,
+        LimitName::AskTtl.as_str(),
         "MCP_QUESTION_THROTTLE_PROTO_ASK_TTL",
         AskTtl::EXPECTED,
+    ),
+    Scalar::of::<ThrottleMode>(
+        ThrottleMode::SETTING,
+        "MCP_QUESTION_THROTTLE_PROTO_THROTTLE_MODE",
+        ThrottleMode::EXPECTED,
     ),
 ];
 
@@ -83,11 +88,17 @@ pub(super) const ARGS: &str = "args";
 pub(super) const ENV: &str = "env";
 pub(super) const URL: &str = "url";
 pub(super) const HEADERS: &str = "headers";
+pub(super) const MUTED: &str = "muted";
+
+pub(super) const STATUS: &str = "status";
+pub(super) const MUTE_BUTTON: &str = "muteButton";
 
 /// The keys of the file itself.
-pub(super) const TOP: &[&str] = &[PROTO, SERVERS];
+pub(super) const TOP: &[&str] = &[PROTO, SERVERS, STATUS];
+/// The keys of `[status]`.
+pub(super) const STATUS_PAGE: &[&str] = &[MUTE_BUTTON];
 /// The keys of `[servers.NAME]`.
-pub(super) const SERVER: &[&str] = &[COMMAND, ARGS, ENV, URL, HEADERS, PROTO];
+pub(super) const SERVER: &[&str] = &[COMMAND, ARGS, ENV, URL, HEADERS, MUTED, PROTO];
 
 /// The keys of `[proto]` and of `[servers.NAME.proto]`.
 pub(super) fn proto() -> Vec<&'static str> {

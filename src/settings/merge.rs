@@ -10,6 +10,7 @@ use config::{Config, ConfigError, File, FileFormat};
 use serde::Deserialize;
 
 use super::{
+    StatusPage,
     error::SettingsError,
     keys::Scalar,
     server::{Command, Endpoint, ServerEntry},
@@ -21,6 +22,7 @@ use crate::limits::{ProtoOverrides, ProtoSettings, ServerName, Settings};
 struct Document {
     proto: ProtoSettings,
     servers: BTreeMap<ServerName, Server>,
+    status: StatusPage,
 }
 
 #[derive(Deserialize, Default)]
@@ -31,6 +33,7 @@ struct Server {
     env: BTreeMap<String, String>,
     url: Option<String>,
     headers: BTreeMap<String, String>,
+    muted: bool,
     proto: Option<ProtoOverrides>,
 }
 
@@ -38,6 +41,7 @@ struct Server {
 pub(super) struct Merged {
     pub(super) settings: Settings,
     pub(super) servers: BTreeMap<ServerName, ServerEntry>,
+    pub(super) status: StatusPage,
 }
 
 /// Reads a text that has been checked, and puts the variables above it.
@@ -52,6 +56,9 @@ pub(super) fn merge(
         if let Some(overrides) = server.proto {
             settings = settings.with_server(name.clone(), overrides);
         }
+        if server.muted {
+            settings = settings.with_muted(name.clone());
+        }
         let endpoint = match (server.command, server.url) {
             (Some(program), _) => {
                 let command = Command::new(program).with_args(server.args);
@@ -64,7 +71,11 @@ pub(super) fn merge(
             ServerEntry::new(endpoint).with_headers(server.headers),
         );
     }
-    Ok(Merged { settings, servers })
+    Ok(Merged {
+        settings,
+        servers,
+        status: document.status,
+    })
 }
 
 fn read(text: &str, variables: &[(&Scalar, toml::Value)]) -> Result<Document, ConfigError> {

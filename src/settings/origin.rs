@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, ops::Range, sync::Arc};
 
 use serde::{Serialize, Serializer};
 
-use super::keys::{self, PROTO, QUESTIONS, SCALARS, Scalar};
+use super::{
+    StatusPage,
+    keys::{self, PROTO, QUESTIONS, SCALARS, Scalar},
+};
 use crate::limits::ServerName;
 
 /// Where a setting came from, or where something is wrong with one.
@@ -108,7 +111,10 @@ impl Origins {
             Some(own) if setting.starts_with(&questions) && own.contains_key(&questions) => None,
             _ => Some(&self.proto),
         };
-        let known = || setting == questions || SCALARS.iter().any(|it| it.name == setting);
+        let known = || {
+            [&*questions, StatusPage::MUTE_BUTTON].contains(&setting)
+                || SCALARS.iter().any(|it| it.name == setting)
+        };
         own.and_then(|table| table.get(setting))
             .or_else(|| common.and_then(|table| table.get(setting)))
             .or_else(|| known().then_some(&Origin::Default))

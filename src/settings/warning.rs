@@ -9,7 +9,7 @@ use super::{
     server::{Endpoint, ServerEntry},
 };
 use crate::{
-    limits::{LimitName, ServerName},
+    limits::{LimitName, ServerName, ThrottleMode},
     question::QuestionKind,
 };
 
@@ -84,6 +84,18 @@ pub enum Warning {
         /// The kind of question.
         kind: QuestionKind,
     },
+    /// Limits are observed, and refuse nothing.
+    #[non_exhaustive]
+    Observed {
+        /// Whom it concerns.
+        server: Option<ServerName>,
+    },
+    /// Every question of a server is refused.
+    #[non_exhaustive]
+    Muted {
+        /// Which one.
+        server: ServerName,
+    },
 }
 
 impl Warning {
@@ -93,8 +105,11 @@ impl Warning {
         match self {
             Self::SameEndpoint { .. }
             | Self::OnlySessionLimit { .. }
-            | Self::SessionLimitNotBelow { .. } => Level::Warning,
-            Self::NoSessionLimit { .. } | Self::Unbounded { .. } => Level::Note,
+            | Self::SessionLimitNotBelow { .. }
+            | Self::Observed { .. } => Level::Warning,
+            Self::NoSessionLimit { .. } | Self::Unbounded { .. } | Self::Muted { .. } => {
+                Level::Note
+            }
         }
     }
 }
@@ -144,6 +159,19 @@ impl fmt::Display for Warning {
             Self::Unbounded { server, kind } => {
                 write!(f, "{}: {kind} is not bounded at all", Whom(server.as_ref()))
             }
+            Self::Observed { server } => write!(
+                f,
+                "{}: limits are observed only, and no question is refused by them; set {} to {:?} \
+                 to enforce them",
+                Whom(server.as_ref()),
+                ThrottleMode::SETTING,
+                ThrottleMode::Enforce.as_str()
+            ),
+            Self::Muted { server } => write!(
+                f,
+                "{}: it is muted, so every question of it is refused",
+                Whom(Some(server))
+            ),
         }
     }
 }
@@ -182,7 +210,14 @@ pub(super) fn find(loaded: &Loaded) -> Vec<Warning> {
                 warnings.extend(windows(server, kind, max, session));
             }
         }
+        let is_own = server.is_none() || proto.throttle_mode != common.throttle_mode;
+        if proto.throttle_mode == ThrottleMode::Observe && is_own {
+            let server = server.cloned();
+            warnings.push(Warning::Observed { server });
+        }
     }
+    let muted = loaded.settings.muted().iter().cloned();
+    warnings.extend(muted.map(|server| Warning::Muted { server }));
     // The sort is stable: what matters more comes first, and within that each server's together.
     warnings.sort_by_key(|warning| warning.level() == Level::Note);
     warnings

@@ -2,13 +2,18 @@
 
 use std::sync::Arc;
 
+use rmcp::model::GetExtensions;
+
 use crate::{
+    arrival::{Arrival, Door},
+    calls::Calls,
     clock,
     methods::Methods,
     question::QuestionMethods,
     refusal::Refusal,
     throttle::{Ask, Session},
-    verdict::{Door, Reporter},
+    verdict::{Reporter, Told},
+    wire::Message,
 };
 
 /// Looks at the windows of one session, and tells of what it refuses. It never charges.
@@ -18,33 +23,47 @@ pub(crate) struct Lookout {
     /// Vendor methods of the embedder, beside those of the settings.
     questions: QuestionMethods,
     reporter: Reporter,
+    calls: Arc<Calls>,
 }
 
 impl Lookout {
-    pub(crate) const fn new(
+    pub(crate) fn new(
         session: Arc<Session>,
         questions: QuestionMethods,
         reporter: Reporter,
+        calls: Arc<Calls>,
     ) -> Self {
+        calls.watch();
         Self {
             session,
             questions,
             reporter,
+            calls,
         }
     }
 
-    /// Whether `method` is a question's, and the refusal if a window is full.
-    pub(super) fn look(&self, method: &str, door: Door) -> Seen {
+    /// The calls that go by.
+    pub(super) fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// Whether `method` is a question's, and the refusal if a window is full. What is let through
+    /// is marked with where it came from.
+    pub(super) fn look(&self, message: &mut (impl Message + GetExtensions), door: Door) -> Seen {
         let methods = Methods::new(&self.questions, &self.session);
-        let Some((kind, method)) = methods.classify(method) else {
+        let Some((kind, method)) = methods.classify(message.method()) else {
             return Seen::Other;
         };
         match self.session.refuse_early(clock::now(), kind, &method) {
-            None => Seen::Question,
+            None => {
+                self.calls.mark(message.extensions_mut());
+                Seen::Question
+            }
             Some(refusal) => {
                 let ask = Ask::one(kind, &method);
+                let arrival = Arrival::new(door, self.calls.origin(message.extensions()));
                 self.reporter
-                    .report(&self.session, door, &ask, Some(&refusal));
+                    .report(&self.session, arrival, &ask, Told::Refused(&refusal));
                 Seen::Refused(refusal)
             }
         }

@@ -1,6 +1,9 @@
 //! What is asked, and the proof that it was admitted.
 
-use crate::question::{Method, QuestionKind};
+use crate::{
+    question::{Method, QuestionKind},
+    refusal::Refusal,
+};
 
 static SAMPLING: Method = Method::protocol(QuestionKind::Sampling.method());
 static ELICITATION: Method = Method::protocol(QuestionKind::Elicitation.method());
@@ -58,7 +61,7 @@ impl<'a> Ask<'a> {
 
     /// The kind, if it is a single question.
     #[inline]
-    pub(super) const fn single(&self) -> Option<QuestionKind> {
+    pub(crate) const fn single(&self) -> Option<QuestionKind> {
         // As one number, which is compared at once.
         match (self.counts[1] as u64) << 32 | self.counts[0] as u64 {
             0x0000_0000_0000_0001 => Some(QuestionKind::Sampling),
@@ -97,17 +100,41 @@ impl Default for Ask<'_> {
 #[must_use = "the questions are charged whether they are answered or not"]
 pub struct Admission {
     pub(super) questions: u32,
+    /// Boxed, so that the many admissions without one stay small.
+    pub(super) would_refuse: Option<Box<Refusal>>,
 }
 
 impl Admission {
-    /// How many questions were charged.
+    #[inline]
+    pub(super) const fn of(questions: u32) -> Self {
+        Self {
+            questions,
+            would_refuse: None,
+        }
+    }
+
+    pub(super) fn observed(questions: u32, refusal: Refusal) -> Self {
+        Self {
+            questions,
+            would_refuse: Some(Box::new(refusal)),
+        }
+    }
+
+    /// How many questions were admitted.
     #[must_use]
     pub const fn questions(&self) -> u32 {
         self.questions
     }
 
+    /// What the answer would have been, had the limits been enforced: with
+    /// [`ThrottleMode::Observe`](crate::limits::ThrottleMode::Observe) what is over a limit is admitted, and charges nothing.
+    #[must_use]
+    pub fn would_refuse(&self) -> Option<&Refusal> {
+        self.would_refuse.as_deref()
+    }
+
     /// One admission for each question of a round.
     pub(crate) fn into_single(self) -> impl Iterator<Item = Self> {
-        (0..self.questions).map(|_| Self { questions: 1 })
+        (0..self.questions).map(|_| Self::of(1))
     }
 }

@@ -11,11 +11,11 @@ use super::{
     windows::Windows,
 };
 use crate::{
-    limits::{ProtoSettings, ServerName},
+    limits::{ProtoSettings, ServerName, ThrottleMode},
     question::QuestionKind,
     refusal::limit_of,
-    sync::{AtomicU32, Mutex, Ordering},
-    window::{FixedWindow, Full, Moment, Owner},
+    sync::{AtomicU32, AtomicU64, Mutex, Ordering},
+    window::{FixedWindow, Full, Moment, Owner, WINDOW},
 };
 
 /// Everything counted for one configured server.
@@ -23,6 +23,7 @@ use crate::{
 pub(super) struct Row {
     pub(super) windows: Windows,
     pub(super) bounds: Bounds,
+    pub(super) mute: Mute,
     pub(super) book: Mutex<Book>,
     /// Its own lock, always taken before the book's.
     pub(super) seen: Mutex<Seen>,
@@ -85,9 +86,94 @@ fn limit_in(settings: &ProtoSettings, kind: QuestionKind, owner: Owner) -> u32 {
         .map_or(0, crate::limits::Limit::get)
 }
 
+/// Whether the server is muted. Written under the book's lock; a shield reads it without.
+#[derive(Debug)]
+pub(super) struct Mute {
+    on: AtomicU32,
+    /// Refused since it was muted last.
+    refused: [AtomicU64; 2],
+}
+
+impl Mute {
+    fn new(on: bool) -> Self {
+        Self {
+            on: AtomicU32::new(on.into()),
+            refused: Default::default(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire) != 0
+    }
+
+    /// Counts refused questions, and says how many there were before.
+    pub(super) fn count_refused(&self, ask: &Ask<'_>) -> u64 {
+        let before = QuestionKind::ALL.map(|kind| {
+            let questions = u64::from(ask.count(kind));
+            self.refused[kind as usize].fetch_add(questions, Ordering::Relaxed)
+        });
+        before.into_iter().sum()
+    }
+}
+
+/// What is done with questions, apart from counting them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Those over a limit are refused. Only then are windows ever shut.
+    Enforced,
+    /// Those over a limit are admitted, and charge nothing.
+    Observed,
+    /// All are refused.
+    Muted,
+}
+
+impl Standing {
+    const fn new(mode: ThrottleMode, muted: bool) -> Self {
+        match (mode, muted) {
+            (_, true) => Self::Muted,
+            (ThrottleMode::Enforce, _) => Self::Enforced,
+            (ThrottleMode::Observe, _) => Self::Observed,
+        }
+    }
+
+    /// The limit under which a window is shut, so that it refuses without the lock.
+    fn shuts(self, limit: Option<u32>) -> Option<u32> {
+        limit.filter(|_| self == Self::Enforced)
+    }
+}
+
+/// What came of asking the book.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// Admitted and charged.
+    Admit,
+    /// A window lacks room, so it is refused.
+    Refuse,
+    /// A window lacks room, which is only observed.
+    Observe,
+    /// The server is muted.
+    Mute,
+}
+
+/// Questions that would have been refused.
+#[derive(Clone, Copy, Debug, Default)]
+struct Observed {
+    total: u64,
+    /// When the first of the last minute came.
+    since: Moment,
+    in_window: u64,
+}
+
 /// What the row's lock guards, besides all the windows.
 #[derive(Debug)]
 pub(super) struct Book {
+    mode: ThrottleMode,
+    standing: Standing,
+    /// While the server was muted, before it was muted last.
+    muted: [u64; 2],
+    /// By the server's and by the sessions' limits.
+    observed: [[Observed; 2]; 2],
     /// Since the row was made.
     admitted: [u64; 2],
     /// By the server's and by the sessions' limits, in windows that are over.
@@ -126,11 +212,17 @@ impl Obstacle {
 }
 
 impl Row {
-    pub(super) fn new(settings: &ProtoSettings, since: Moment) -> Self {
+    pub(super) fn new(settings: &ProtoSettings, since: Moment, muted: bool) -> Self {
+        let mode = settings.throttle_mode;
         Self {
             windows: Windows::default(),
             bounds: Bounds::new(settings),
+            mute: Mute::new(muted),
             book: Mutex::new(Book {
+                mode,
+                standing: Standing::new(mode, muted),
+                muted: [0; 2],
+                observed: Default::default(),
                 admitted: [0; 2],
                 refused: [[0; 2]; 2],
                 sessions: Slab::new(),
@@ -143,7 +235,10 @@ impl Row {
     /// Puts new limits in force. Counts stay; a window that is open goes on as it is (D11).
     pub(super) fn set_bounds(&self, settings: &ProtoSettings) {
         // A poisoned row refuses everything, whatever its limits are (D13).
-        let Ok(book) = self.book.lock() else { return };
+        let Ok(mut book) = self.book.lock() else {
+            return;
+        };
+        book.mode = settings.throttle_mode;
         self.each_window(&book, |kind, _, windows| {
             windows.set(kind, windows.window(kind), None);
         });
@@ -154,8 +249,32 @@ impl Row {
                     .store(limit_in(settings, kind, owner), Ordering::Release);
             }
         }
-        self.each_window(&book, |kind, owner, windows| {
-            windows.set(kind, windows.window(kind), self.bounds.bound(kind, owner));
+        self.shut_windows(&mut book);
+    }
+
+    /// Mutes the server, or lets it ask again. Counts and windows stay.
+    pub(super) fn set_muted(&self, muted: bool) {
+        // A poisoned row refuses everything as it is (D13).
+        let Ok(mut book) = self.book.lock() else {
+            return;
+        };
+        if muted && !self.mute.is_on() {
+            for kind in QuestionKind::ALL {
+                let refused = self.mute.refused[kind as usize].swap(0, Ordering::Relaxed);
+                book.muted[kind as usize] += refused;
+            }
+        }
+        self.mute.on.store(muted.into(), Ordering::Release);
+        self.shut_windows(&mut book);
+    }
+
+    /// Shuts the windows that are full, if that is to refuse what comes, and opens all others.
+    fn shut_windows(&self, book: &mut Book) {
+        book.standing = Standing::new(book.mode, self.mute.is_on());
+        let standing = book.standing;
+        self.each_window(book, |kind, owner, windows| {
+            let limit = standing.shuts(self.bounds.bound(kind, owner));
+            windows.set(kind, windows.window(kind), limit);
         });
     }
 
@@ -218,9 +337,14 @@ impl Row {
                 .iter()
                 .map(|(_, place)| place.windows.refused(kind))
                 .sum();
+            let [observed_server, observed_session] = book.observed[kind as usize];
             KindSnapshot {
                 window: show(kind, Owner::Server, &self.windows),
                 admitted: book.admitted[kind as usize],
+                would_refuse_by_server_limit: observed_server.total,
+                would_refuse_by_session_limit: observed_session.total,
+                refused_while_muted: book.muted[kind as usize]
+                    + self.mute.refused[kind as usize].load(Ordering::Relaxed),
                 refused_by_server_limit: server + self.windows.refused(kind),
                 refused_by_session_limit: session + open,
             }
@@ -242,9 +366,12 @@ impl Row {
         let [sampling, elicitation] = kinds;
         ServerSnapshot {
             server,
+            mode: book.mode,
+            muted: book.standing == Standing::Muted,
             sampling,
             elicitation,
             sessions,
+            usage: None,
         }
     }
 }
@@ -262,7 +389,7 @@ impl Book {
         self.sessions.insert(Place { number, windows })
     }
 
-    /// Admits and charges one question; charges nothing and says `false` if a window lacks room.
+    /// Admits and charges one question, or charges nothing.
     #[inline]
     pub(super) fn admit_one(
         &mut self,
@@ -270,22 +397,79 @@ impl Book {
         kind: QuestionKind,
         row: &Row,
         session: &Windows,
-    ) -> bool {
-        let charge = Charge::new(at, kind, 1, row, session);
-        if let Some(charge) = &charge {
-            self.make(charge, row, session);
+    ) -> Decision {
+        if self.standing != Standing::Enforced {
+            let method = kind.into();
+            return self.admit_otherwise(at, &Ask::one(kind, &method), row, session);
         }
-        charge.is_some()
+        match Charge::new(at, kind, 1, row, session) {
+            Some(charge) => {
+                self.make(&charge, row, session);
+                Decision::Admit
+            }
+            None => Decision::Refuse,
+        }
     }
 
-    /// Admits and charges all of `ask`, or charges nothing and says `false`.
+    /// Admits and charges all of `ask`, or charges nothing.
     pub(super) fn admit_all(
         &mut self,
         at: Moment,
         ask: &Ask<'_>,
         row: &Row,
         session: &Windows,
-    ) -> bool {
+    ) -> Decision {
+        if self.standing != Standing::Enforced {
+            return self.admit_otherwise(at, ask, row, session);
+        }
+        if self.charge_all(at, ask, row, session) {
+            Decision::Admit
+        } else {
+            Decision::Refuse
+        }
+    }
+
+    /// The decision where limits are not enforced.
+    #[cold]
+    fn admit_otherwise(
+        &mut self,
+        at: Moment,
+        ask: &Ask<'_>,
+        row: &Row,
+        session: &Windows,
+    ) -> Decision {
+        if self.standing == Standing::Muted {
+            return Decision::Mute;
+        }
+        if self.charge_all(at, ask, row, session) {
+            Decision::Admit
+        } else {
+            Decision::Observe
+        }
+    }
+
+    /// Counts questions that a window lacks room for, and says how many there were in the last
+    /// minute before.
+    pub(super) fn count_observed(
+        &mut self,
+        at: Moment,
+        obstacle: &Obstacle,
+        questions: u32,
+    ) -> u64 {
+        let observed = &mut self.observed[obstacle.kind as usize][obstacle.owner as usize];
+        if observed.in_window == 0 || observed.since.until(at) >= WINDOW {
+            observed.since = at;
+            observed.in_window = 0;
+        }
+        let before = observed.in_window;
+        observed.in_window += u64::from(questions);
+        observed.total += u64::from(questions);
+        before
+    }
+
+    /// Charges all of `ask`, or charges nothing and says `false`.
+    #[inline]
+    fn charge_all(&mut self, at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> bool {
         let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);
@@ -307,9 +491,10 @@ impl Book {
     fn make(&mut self, charge: &Charge, row: &Row, session: &Windows) {
         let kind = charge.kind;
         self.admitted[kind as usize] += u64::from(charge.asked);
+        let standing = self.standing;
         let [server, own] = &mut self.refused[kind as usize];
-        charge.server.make(kind, &row.windows, server);
-        charge.session.make(kind, session, own);
+        charge.server.make(standing, kind, &row.windows, server);
+        charge.session.make(standing, kind, session, own);
     }
 }
 
@@ -369,7 +554,7 @@ impl Charge {
 impl Charged {
     /// Puts the charged window in its place. `refused` takes the refusals of a window that ended.
     #[inline]
-    fn make(&self, kind: QuestionKind, windows: &Windows, refused: &mut u64) {
+    fn make(&self, standing: Standing, kind: QuestionKind, windows: &Windows, refused: &mut u64) {
         let Self::Counted {
             before,
             after,
@@ -385,7 +570,7 @@ impl Charged {
         // Most questions neither open a window nor take its last room, which is all that is to be
         // seen without the lock.
         if opens || after.is_full(bound) {
-            windows.set(kind, after, Some(bound));
+            windows.set(kind, after, standing.shuts(Some(bound)));
         } else {
             windows.set_used(kind, after.last_used());
         }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::{
     Admission, Ask,
-    row::{Obstacle, Row, obstacle},
+    row::{Book, Decision, Obstacle, Row, obstacle},
     windows::{Shut, Windows},
 };
 use crate::{
     question::QuestionKind,
-    refusal::Refusal,
+    refusal::{Cause, Refusal},
     window::{Moment, Owner},
 };
 
@@ -46,30 +46,37 @@ impl Seat {
         let Ok(mut book) = self.row.book.lock() else {
             return Err(Refusal::internal());
         };
-        if book.admit_one(at, kind, &self.row, &self.windows) {
-            return Ok(Admission { questions: 1 });
+        match book.admit_one(at, kind, &self.row, &self.windows) {
+            Decision::Admit => Ok(Admission::of(1)),
+            other => self.decide_under_lock(other, at, ask, &mut book),
         }
-        Err(self.refuse_under_lock(at, ask))
     }
 
     pub(super) fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         let Ok(mut book) = self.row.book.lock() else {
             return Err(Refusal::internal());
         };
-        if book.admit_all(at, ask, &self.row, &self.windows) {
-            return Ok(Admission {
-                questions: ask.total(),
-            });
+        match book.admit_all(at, ask, &self.row, &self.windows) {
+            Decision::Admit => Ok(Admission::of(ask.total())),
+            other => self.decide_under_lock(other, at, ask, &mut book),
         }
-        Err(self.refuse_under_lock(at, ask))
     }
 
-    /// The refusal where a window lacks room, while the book is held.
+    /// What is not simply admitted, while the book is held.
     #[cold]
-    fn refuse_under_lock(&self, at: Moment, ask: &Ask<'_>) -> Refusal {
+    fn decide_under_lock(
+        &self,
+        decision: Decision,
+        at: Moment,
+        ask: &Ask<'_>,
+        book: &mut Book,
+    ) -> Result<Admission, Refusal> {
+        if decision == Decision::Mute {
+            return Err(self.refuse_muted(ask));
+        }
         let Some(obstacle) = obstacle(at, ask, &self.row, &self.windows) else {
             // A state that cannot be (D13).
-            return Refusal::internal();
+            return Err(Refusal::internal());
         };
         let Obstacle {
             kind,
@@ -78,7 +85,21 @@ impl Seat {
             ends,
         } = obstacle;
         let wait = ends.map(|ends| ends.to_nanos().saturating_sub(at.to_nanos()));
-        self.refuse(kind, owner, max, wait, ask, ask.total())
+        let questions = ask.total();
+        if decision == Decision::Observe {
+            let before = book.count_observed(at, &obstacle, questions);
+            let method = ask.method(kind);
+            let refusal = Refusal::by_limit(kind, owner, max, wait, method, before, questions);
+            return Ok(Admission::observed(questions, refusal));
+        }
+        Err(self.refuse(kind, owner, max, wait, ask, questions))
+    }
+
+    /// The refusal of a muted server.
+    #[cold]
+    pub(super) fn refuse_muted(&self, ask: &Ask<'_>) -> Refusal {
+        let before = self.row.mute.count_refused(ask);
+        Refusal::new(Cause::ServerMuted, ask.first_method()).counted(before, ask.total())
     }
 
     /// The refusal of one question, if a window is full. Takes no lock.

@@ -4,10 +4,10 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use super::{Admission, Ask, Entry, TaskInput, TaskUse, Throttle, seat::Seat, windows::Windows};
 use crate::{
-    limits::{ProtoSettings, ServerName},
+    limits::{ProtoSettings, ServerName, ThrottleMode},
     question::{Method, QuestionKind},
     refusal::Refusal,
-    sync::{OnceLock, Ordering},
+    sync::{AtomicU64, OnceLock, Ordering},
     window::Moment,
 };
 
@@ -81,9 +81,12 @@ impl Session {
     fn admit_all(&self, at: Moment, ask: &Ask<'_>) -> Result<Admission, Refusal> {
         if ask.total() == 0 {
             // Not a question, so it makes no row.
-            return Ok(Admission { questions: 0 });
+            return Ok(Admission::of(0));
         }
-        self.seat(at, ask)?.admit_all(at, ask)
+        match self.seat(at, ask)? {
+            Ok(seat) => seat.admit_all(at, ask),
+            Err(full) => Ok(Admission::observed(ask.total(), full)),
+        }
     }
 
     /// Refuses a question if a window has no room for it, and counts the refusal; charges
@@ -99,6 +102,9 @@ impl Session {
     ) -> Option<Refusal> {
         let at = self.throttle.moment(now);
         let seat = self.seat.get()?;
+        if seat.row.mute.is_on() {
+            return Some(seat.refuse_muted(&Ask::one(kind, method)));
+        }
         seat.refuse_if_full(at, kind, &Ask::one(kind, method))
     }
 
@@ -119,20 +125,40 @@ impl Session {
         if entries.is_empty() {
             return Ok(TaskInput {
                 charged: Ask::new(),
-                admission: Admission { questions: 0 },
+                admission: Admission::of(0),
                 entries: Vec::new(),
             });
         }
-        let seat = self.seat(at, &Entry::ask(entries))?;
+        let all = Entry::ask(entries);
+        let taken = task_use == TaskUse::Take;
+        let seat = match self.seat(at, &all)? {
+            Ok(seat) => seat,
+            // Without a row there is no memory of what was seen.
+            Err(full) => {
+                return Ok(TaskInput {
+                    charged: all,
+                    admission: Admission::observed(all.total(), full),
+                    entries: if taken {
+                        entries.iter().collect()
+                    } else {
+                        Vec::new()
+                    },
+                });
+            }
+        };
+        // What was charged before is not shown either.
+        if seat.row.mute.is_on() {
+            return Err(seat.refuse_muted(&all));
+        }
         // Held over the decision, so that two polls of one task cannot both find an entry new.
         let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
         let sorted = seen.sort(task, entries);
         let ask = Entry::ask(sorted.fresh.iter().copied());
+        let mut would_refuse = None;
         if ask.total() > 0 {
             // The admission of what is taken is made below, of what is charged here or was before.
-            drop(seat.admit_all(at, &ask)?);
+            would_refuse = seat.admit_all(at, &ask)?.would_refuse;
         }
-        let taken = task_use == TaskUse::Take;
         seen.remember(task, &sorted, taken);
         let mut entries = Vec::new();
         if taken {
@@ -143,6 +169,7 @@ impl Session {
             charged: ask,
             admission: Admission {
                 questions: u32::try_from(entries.len()).unwrap_or(u32::MAX),
+                would_refuse,
             },
             entries,
         })
@@ -167,29 +194,39 @@ impl Session {
         }
     }
 
-    fn seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
+    /// The session's seat, or why there is none: what would have been a refusal where limits are
+    /// only observed.
+    fn seat(&self, at: Moment, ask: &Ask<'_>) -> Result<Result<&Seat, Refusal>, Refusal> {
         match self.seat.get() {
-            Some(seat) => Ok(seat),
+            Some(seat) => Ok(Ok(seat)),
             None => self.take_seat(at, ask),
         }
     }
 
     /// The session's first question.
     #[cold]
-    fn take_seat(&self, at: Moment, ask: &Ask<'_>) -> Result<&Seat, Refusal> {
+    fn take_seat(&self, at: Moment, ask: &Ask<'_>) -> Result<Result<&Seat, Refusal>, Refusal> {
         let throttle = &*self.throttle;
         let mut table = throttle.table.lock().map_err(|_| Refusal::internal())?;
         // Another question of this session may have been first; the table's lock orders them.
         if let Some(seat) = self.seat.get() {
-            return Ok(seat);
+            return Ok(Ok(seat));
         }
-        let row = throttle
-            .row(&mut table, &self.server, at)
-            .map_err(|cause| {
+        let row = match throttle.row(&mut table, &self.server, at) {
+            Ok(row) => row,
+            Err(cause) => {
+                let refusal = Refusal::new(cause, ask.first_method());
                 let questions = u64::from(ask.total());
-                let before = throttle.saturated.fetch_add(questions, Ordering::Relaxed);
-                Refusal::new(cause, ask.first_method()).counted(before, ask.total())
-            })?;
+                let count = |counter: &AtomicU64| {
+                    let before = counter.fetch_add(questions, Ordering::Relaxed);
+                    refusal.counted(before, ask.total())
+                };
+                return match self.settings().throttle_mode {
+                    ThrottleMode::Enforce => Err(count(&throttle.saturated)),
+                    ThrottleMode::Observe => Ok(Err(count(&throttle.would_saturate))),
+                };
+            }
+        };
         let windows = Arc::new(Windows::default());
         let mut book = row.book.lock().map_err(|_| Refusal::internal())?;
         if !book.has_sessions() {
@@ -198,7 +235,7 @@ impl Session {
         }
         let key = book.add_session(self.number, Arc::clone(&windows));
         drop(book);
-        Ok(self.seat.get_or_init(|| Seat { row, windows, key }))
+        Ok(Ok(self.seat.get_or_init(|| Seat { row, windows, key })))
     }
 }
 

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use crate::{
-    limits::ServerName,
+    limits::{ServerName, ThrottleMode},
+    usage::Usage,
     window::{FixedWindow, Moment, WINDOW},
 };
 
@@ -16,6 +17,8 @@ pub struct Snapshot {
     pub servers: Vec<ServerSnapshot>,
     /// Questions refused because the table of servers was full.
     pub saturated: u64,
+    /// Questions that would have been refused for that, of servers that are only observed.
+    pub would_saturate: u64,
 }
 
 /// One configured server.
@@ -25,12 +28,19 @@ pub struct Snapshot {
 pub struct ServerSnapshot {
     /// Its name in the settings.
     pub server: ServerName,
+    /// Whether its limits are enforced.
+    pub mode: ThrottleMode,
+    /// Whether every question of it is refused.
+    pub muted: bool,
     /// Its sampling.
     pub sampling: KindSnapshot,
     /// Its elicitation.
     pub elicitation: KindSnapshot,
     /// Its running sessions that have asked, by number.
     pub sessions: Vec<SessionSnapshot>,
+    /// Its last questions, where they are recorded: in a [`Pool`](crate::Pool) and in the relay.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<Usage>,
 }
 
 /// One kind of question of one server.
@@ -40,12 +50,18 @@ pub struct ServerSnapshot {
 pub struct KindSnapshot {
     /// The server's window.
     pub window: WindowSnapshot,
-    /// Admitted since the row was made.
+    /// Admitted and charged since the row was made.
     pub admitted: u64,
     /// Refused by the server's limit since the row was made.
     pub refused_by_server_limit: u64,
     /// Refused by a session's limit since the row was made.
     pub refused_by_session_limit: u64,
+    /// Admitted although over the server's limit, which was only observed. Charged to no window.
+    pub would_refuse_by_server_limit: u64,
+    /// Admitted although over a session's limit, which was only observed. Charged to no window.
+    pub would_refuse_by_session_limit: u64,
+    /// Refused because the server was muted.
+    pub refused_while_muted: u64,
 }
 
 /// One running session.

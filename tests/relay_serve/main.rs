@@ -7,6 +7,7 @@ mod bounds;
 mod command;
 mod guard;
 mod harness;
+mod operating;
 mod passing;
 mod questions;
 mod rounds;

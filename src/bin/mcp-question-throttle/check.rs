@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_question_throttle::settings::{
-    Endpoint, InForce, Level, Loaded, Origin, Problem, SettingsError,
+    Endpoint, InForce, Level, Loaded, Origin, Problem, SettingsError, StatusPage,
     variables as settings_variables,
 };
 use serde_json::{Value, json};
@@ -72,12 +72,20 @@ fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {
         "\n{HEADER}servers without a table of their own{HEADER:#}"
     )?;
     print_settings(out, &loaded.in_force(None))?;
+    let page = status_page(loaded);
+    writeln!(out, "\n{HEADER}status page of serve{HEADER:#}")?;
+    writeln!(out, "  {}  {}  {}", page.0, page.1, page.2)?;
     for (name, server) in servers {
         let reached = reached(server.endpoint()).unwrap_or("connected by its host");
         let quoted = name.as_str();
+        let muted = if loaded.settings().muted().contains(name) {
+            ", muted"
+        } else {
+            ""
+        };
         writeln!(
             out,
-            "\n{HEADER}server {quoted:?}{HEADER:#} {FAINT}({reached}){FAINT:#}"
+            "\n{HEADER}server {quoted:?}{HEADER:#} {FAINT}({reached}{muted}){FAINT:#}"
         )?;
         print_settings(out, &loaded.in_force(Some(name)))?;
     }
@@ -94,6 +102,14 @@ fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {
         writeln!(out, "{style}{level}:{style:#} {warning}")?;
     }
     Ok(())
+}
+
+/// The setting of the status page: name, value, origin.
+fn status_page(loaded: &Loaded) -> (&'static str, bool, Origin) {
+    let name = StatusPage::MUTE_BUTTON;
+    let origin = loaded.origin(None, name).cloned();
+    let value = loaded.status_page().mute_button;
+    (name, value, origin.unwrap_or(Origin::Default))
 }
 
 fn print_settings(out: &mut impl Write, settings: &[InForce]) -> io::Result<()> {
@@ -147,13 +163,16 @@ fn valid_as_json(loaded: &Loaded) -> Value {
             json!({
                 "name": name,
                 "reachedBy": reached(server.endpoint()),
+                "muted": loaded.settings().muted().contains(name),
                 "settings": settings(Some(name)),
             })
         })
         .collect();
+    let page = status_page(loaded);
     json!({
         "ok": true,
         "settings": settings(None),
+        "statusPage": [{"name": page.0, "value": page.1, "origin": page.2}],
         "servers": servers,
         "warnings": loaded.warnings(),
     })

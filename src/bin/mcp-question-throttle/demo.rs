@@ -9,6 +9,8 @@ mod handler;
 mod progress;
 mod report;
 mod run;
+#[cfg(feature = "serve")]
+mod served;
 
 use std::{
     io::{self, Write},
@@ -40,17 +42,42 @@ const SHOWN: Duration = Duration::from_millis(900);
 /// Exits with 1 if any count differs from what the limits allow.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How many questions the server asks in each run
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    /// How many questions the server asks in each run [default: 200; with --serve, no end]
+    #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
-    questions: u32,
+    questions: Option<u32>,
 
     /// Print one JSON object and no progress
     #[arg(long)]
     json: bool,
+
+    /// Put the HTTP relay in front of a flooding server instead, and look at its status page
+    #[cfg(feature = "serve")]
+    #[arg(long, conflicts_with = "json")]
+    serve: bool,
+
+    /// Where to listen with --serve; port 0 takes a free one
+    #[cfg(feature = "serve")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        default_value = "127.0.0.1:7460",
+        requires = "serve"
+    )]
+    listen: std::net::SocketAddr,
+}
+
+impl Options {
+    fn questions(&self) -> u32 {
+        self.questions.unwrap_or(200)
+    }
 }
 
 pub(crate) fn run(options: &Options) -> Exit {
+    #[cfg(feature = "serve")]
+    if options.serve {
+        return served::run(options.listen, options.questions);
+    }
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -68,7 +95,7 @@ async fn demonstrate(options: &Options) -> Exit {
         Mode::of_stdout()
     };
     if mode != Mode::Silent
-        && let Err(error) = report::introduce(&mut anstream::stdout(), options.questions)
+        && let Err(error) = report::introduce(&mut anstream::stdout(), options.questions())
     {
         return exit::after_printing(Err(error), Exit::Success);
     }
@@ -77,9 +104,9 @@ async fn demonstrate(options: &Options) -> Exit {
         let plan = Plan {
             era,
             kind,
-            questions: options.questions,
+            questions: options.questions(),
             pause: match mode {
-                Mode::Live => SHOWN / options.questions,
+                Mode::Live => SHOWN / options.questions(),
                 Mode::Lines | Mode::Silent => Duration::ZERO,
             },
         };

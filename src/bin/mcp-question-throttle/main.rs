@@ -7,6 +7,8 @@ mod log;
 #[cfg(feature = "serve")]
 mod serve;
 mod settings;
+#[cfg(feature = "serve")]
+mod status;
 mod style;
 #[cfg(unix)]
 mod wrap;
@@ -39,6 +41,8 @@ enum Command {
     Wrap(wrap::Options),
     #[cfg(feature = "serve")]
     Serve(serve::Options),
+    #[cfg(feature = "serve")]
+    Status(status::Options),
     /// The server of the demo, for whoever wants a flood at hand.
     #[command(hide = true)]
     FloodingServer(demo::flood::Options),
@@ -57,6 +61,8 @@ impl Command {
             // Its log is the operator's own.
             #[cfg(feature = "serve")]
             Self::Serve(_) => "mcp_question_throttle=info,error",
+            #[cfg(feature = "serve")]
+            Self::Status(_) => "error",
         }
     }
 
@@ -68,6 +74,8 @@ impl Command {
             Self::Wrap(options) => wrap::run(&options),
             #[cfg(feature = "serve")]
             Self::Serve(options) => serve::run(&options).into(),
+            #[cfg(feature = "serve")]
+            Self::Status(options) => status::run(&options).into(),
             Self::FloodingServer(options) => demo::flood::run(&options).into(),
         }
     }

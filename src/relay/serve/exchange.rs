@@ -61,6 +61,9 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         Some(id) => server.sessions.of_id(id.as_bytes(), clock::now()),
         None => server.sessions.of_path(label.as_deref()),
     };
+    if call.id.is_none() {
+        row.questions.note_answer(&body);
+    }
     let sent = headers::to_server(&parts.headers);
     let response = server
         .upstream
@@ -76,8 +79,9 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
     let row = follow_session(server, &parts, &call, row, &response);
     let judge = Judge::of_stream(
         Arc::clone(&row.session),
-        shared.reporter.clone(),
+        server.reporter.clone(),
         Arc::clone(&server.notices),
+        Arc::clone(&row.questions),
     );
     judge.polls().note(&body);
     drop(body);

@@ -8,9 +8,10 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::Response,
+    routing::{get, post},
 };
 
-use super::{Shared, exchange, failure};
+use super::{Shared, exchange, failure, metrics, status};
 
 /// Everything that is served, behind the guard.
 ///
@@ -18,6 +19,13 @@ use super::{Shared, exchange, failure};
 /// [`RESERVED`](super::RESERVED). Whatever has no route is a request to a server.
 pub(super) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
+        .route("/", get(status::page))
+        .route("/metrics", get(metrics::scrape))
+        .route("/status", get(status::status))
+        .route("/status/events", get(status::events))
+        .route("/status/mute", post(status::mute))
+        .route("/status/page.css", get(status::style))
+        .route("/status/page.js", get(status::script))
         .fallback(exchange::exchange)
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
         .with_state(shared)

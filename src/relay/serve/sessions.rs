@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::refusals::Refusals;
-use crate::{limits::ServerName, throttle::Throttle};
+use crate::{limits::ServerName, relay::open::Questions, throttle::Throttle};
 
 /// Protocol sessions of one server that have windows of their own.
 const MOST_BORN: usize = 1024;
@@ -24,6 +24,7 @@ const LONGEST_ID: usize = 1024;
 pub(super) struct Row {
     pub(super) session: Arc<crate::throttle::Session>,
     pub(super) refusals: Refusals,
+    pub(super) questions: Arc<Questions>,
 }
 
 /// The sessions of one server.
@@ -56,6 +57,7 @@ impl Sessions {
             Arc::new(Row {
                 session: Arc::new(throttle.session(server.clone())),
                 refusals: Refusals::default(),
+                questions: Arc::default(),
             })
         };
         Self {
@@ -130,6 +132,7 @@ impl Sessions {
         Arc::new(Row {
             session: Arc::new(self.throttle.session(self.server.clone())),
             refusals: Refusals::default(),
+            questions: Arc::default(),
         })
     }
 
