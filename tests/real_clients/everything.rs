@@ -1,0 +1,87 @@
+//! The reference server: all of it, with the relay in the middle and without.
+
+use crate::{
+    client::{Client, Run},
+    peers::skipped,
+    relay::{EVERYTHING, Relay},
+};
+
+/// Whoever forwards too little, or changes something, is seen by one of these.
+async fn equal_with_and_without_the_relay(client: Client) {
+    if skipped() {
+        return;
+    }
+    EVERYTHING.install().await;
+    // As a user has it: the default limits are far above three questions.
+    let relay = Relay::new("");
+    let wrapped = relay.wrap(EVERYTHING.words());
+    let command = EVERYTHING.words();
+    let (direct, relayed) = tokio::join!(client.run(&command), client.run(&wrapped));
+    assert_same(&direct, &relayed);
+}
+
+fn assert_same(direct: &Run, relayed: &Run) {
+    let names = |run: &Run| run.calls.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(direct), names(relayed), "what the server offers");
+    assert!(names(direct).len() > 20, "{:?}", names(direct));
+    for (name, call) in &direct.calls {
+        let relayed = same_every_time(name, &relayed.calls[name].to_string());
+        if name == "get-env" {
+            // All of the environment: nothing for the log of a failed test.
+            assert!(call.to_string() == relayed, "the environment differs");
+        } else {
+            assert_eq!(same_every_time(name, &call.to_string()), relayed);
+        }
+    }
+    assert_eq!(direct.asked, relayed.asked);
+    assert_eq!(relayed.asked("sampling/createMessage"), 1);
+    assert_eq!(relayed.asked("elicitation/create"), 2, "a form and a URL");
+    assert!(
+        relayed
+            .text("trigger-sampling-request")
+            .contains("An answer.")
+    );
+    let form = relayed.calls["trigger-elicitation-request"].to_string();
+    assert!(
+        form.contains("User provided the requested information"),
+        "{form}"
+    );
+    assert!(!relayed.said.contains("refused"), "{}", relayed.said);
+}
+
+/// A call's report without the times and the random names that the server makes up.
+fn same_every_time(name: &str, report: &str) -> String {
+    if !["get-resource-reference", "trigger-url-elicitation"].contains(&name) {
+        return report.to_owned();
+    }
+    let report = report.replace(" AM", "").replace(" PM", "");
+    let parts = report.split_inclusive(|c: char| !(c.is_ascii_hexdigit() || "-:".contains(c)));
+    parts
+        .map(|part| match part.char_indices().next_back() {
+            Some((5.., delimiter)) => format!("#{delimiter}"),
+            _ => part.to_owned(),
+        })
+        .collect()
+}
+
+macro_rules! clients {
+    ($($test:ident: $peer:literal, $program:literal;)*) => {$(
+        #[tokio::test]
+        async fn $test() {
+            equal_with_and_without_the_relay(Client {
+                peer: $peer,
+                program: concat!("../../conformance/clients/", $program),
+                revision: "2025-11-25",
+            })
+            .await;
+        }
+    )*};
+}
+
+// The server speaks the earlier era alone.
+clients! {
+    python_v1_sees_the_same: "python-v1", "python-v1/client.py";
+    python_v2_sees_the_same: "python-v2", "python-v2/client.py";
+    typescript_v1_sees_the_same: "typescript-v1", "typescript-v1/client.mjs";
+    typescript_v2_sees_the_same: "typescript-v2", "typescript-v2/client.mjs";
+}
