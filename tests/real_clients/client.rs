@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, fs, process::Stdio, time::Duration};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::peers;
+use crate::{peers, relay::Address};
 
 /// Longer than any run here needs; a hang is a failure with a name.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,8 +34,13 @@ pub(crate) struct Run {
 }
 
 impl Client {
-    /// Makes all calls of the server that `command` starts, or that an only word, a URL, names.
-    pub(crate) async fn run(self, command: &[String]) -> Run {
+    /// Makes all calls of the server at `address`.
+    pub(crate) async fn run(self, address: &Address) -> Run {
+        self.run_words(&address.words).await
+    }
+
+    /// Makes all calls of the server that these words start.
+    pub(crate) async fn run_words(self, command: &[String]) -> Run {
         peers::install(self.peer).await;
         let folder = TempDir::new().unwrap();
         let log = folder.path().join("questions");

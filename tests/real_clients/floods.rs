@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::{
     client::Client,
     peers::skipped,
-    relay::{Relay, Server},
+    relay::{Relay, Server, Transport},
 };
 
 /// A multiple of what a round asks, so that rounds can use it up.
@@ -23,12 +23,12 @@ fn relay() -> Relay {
 }
 
 /// Server requests in a loop (2025-11-25).
-async fn floods(client: Client, server: Server) {
+async fn floods(client: Client, server: Server, transport: Transport) {
     if skipped() {
         return;
     }
-    server.install().await;
-    let run = client.run(&relay().wrap(server.words())).await;
+    let relay = relay();
+    let run = client.run(&server.behind(&relay, transport).await).await;
     for (tool, method, limit, setting) in [
         (
             "flood_sampling",
@@ -49,18 +49,20 @@ async fn floods(client: Client, server: Server) {
         assert_eq!(report["refused"], ASKED - limit, "{report}");
         assert_eq!(report["firstRefusal"]["data"]["limit"], setting, "{report}");
         assert_eq!(run.asked(method), limit, "{:?}", run.asked);
-        let advice = format!("raise {}", setting.trim_start_matches("proto."));
-        assert!(run.said.contains(&advice), "{}", run.said);
+        if transport == Transport::Stdio {
+            let advice = format!("raise {}", setting.trim_start_matches("proto."));
+            assert!(run.said.contains(&advice), "{}", run.said);
+        }
     }
 }
 
 /// `input_required` rounds (2026-07-28), of four questions each.
-async fn rounds(client: Client, server: Server) {
+async fn rounds(client: Client, server: Server, transport: Transport) {
     if skipped() {
         return;
     }
-    server.install().await;
-    let run = client.run(&relay().wrap(server.words())).await;
+    let relay = relay();
+    let run = client.run(&server.behind(&relay, transport).await).await;
     for (tool, setting) in [
         ("rounds_sampling", "proto.samplingPerMinute"),
         ("rounds_elicitation", "proto.elicitationPerMinute"),
@@ -80,20 +82,30 @@ async fn rounds(client: Client, server: Server) {
 }
 
 macro_rules! clients {
-    ($($test:ident: $check:ident($revision:literal, $client:literal, $program:literal, $server:literal, $flood:literal);)*) => {$(
-        #[tokio::test]
-        async fn $test() {
-            let client = Client {
+    ($($name:ident: $check:ident($revision:literal, $client:literal, $program:literal, $server:literal, $flood:literal);)*) => {$(
+        mod $name {
+            use super::*;
+
+            const CLIENT: Client = Client {
                 peer: $client,
                 program: concat!("../../conformance/clients/", $client, "/", $program),
                 revision: $revision,
             };
-            let server = Server {
+            const SERVER: Server = Server {
                 peer: $server,
                 program: concat!($server, "/", $flood),
-                arguments: &["--transport", "stdio"],
             };
-            $check(client, server).await;
+
+            #[tokio::test]
+            async fn through_wrap() {
+                $check(CLIENT, SERVER, Transport::Stdio).await;
+            }
+
+            #[cfg(feature = "serve")]
+            #[tokio::test]
+            async fn through_serve() {
+                $check(CLIENT, SERVER, Transport::Http).await;
+            }
         }
     )*};
 }

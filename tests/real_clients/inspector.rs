@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::{
     peers::{self, skipped},
-    relay::{EVERYTHING, Relay, Server},
+    relay::{Address, EVERYTHING, Relay, Server, Transport},
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -19,16 +19,18 @@ const ASKED: usize = 30;
 const FLOOD: Server = Server {
     peer: "python-v2",
     program: "python-v2/flood_server.py",
-    arguments: &["--transport", "stdio"],
 };
 
-/// Has the Inspector do one thing with the server that `command` starts, and gives back what it
-/// prints: a result on standard output or an error on standard error, in JSON.
-async fn inspect(command: &[String], era: &str, arguments: &[&str]) -> Value {
+/// Has the Inspector do one thing with the server at `address`, and gives back what it prints: a
+/// result on standard output or an error on standard error, in JSON.
+async fn inspect(address: &Address, era: &str, arguments: &[&str]) -> Value {
     peers::install("inspector").await;
     let folder = TempDir::new().unwrap();
     let config = folder.path().join("mcp.json");
-    let server = json!({"command": command[0], "args": command[1..]});
+    let server = match &address.words[..] {
+        [url] => json!({"type": "streamable-http", "url": url}),
+        words => json!({"command": words[0], "args": words[1..]}),
+    };
     fs::write(&config, json!({"mcpServers": {"peer": server}}).to_string()).unwrap();
     let mut inspector = peers::peer("inspector", "-", &["--cli", "--config"]);
     inspector
@@ -57,13 +59,13 @@ fn relay() -> Relay {
     Relay::new(&format!("[proto]\nsamplingPerMinute = {LIMIT}\n"))
 }
 
-#[tokio::test]
-async fn it_lists_and_calls_the_same_tools() {
+async fn lists_and_calls_the_same(transport: Transport) {
     if skipped() {
         return;
     }
-    EVERYTHING.install().await;
     let relay = relay();
+    let direct = EVERYTHING.direct(transport).await;
+    let relayed = EVERYTHING.behind(&relay, transport).await;
     for arguments in [
         &["--method", "tools/list"] as &[_],
         &["--method", "prompts/list"],
@@ -77,34 +79,35 @@ async fn it_lists_and_calls_the_same_tools() {
             r#"{"a":1,"b":2}"#,
         ],
     ] {
-        let direct = inspect(&EVERYTHING.words(), "legacy", arguments).await;
-        let relayed = inspect(&relay.wrap(EVERYTHING.words()), "legacy", arguments).await;
+        let direct = inspect(&direct, "legacy", arguments).await;
+        let relayed = inspect(&relayed, "legacy", arguments).await;
         assert!(direct["result"].is_object(), "{direct}");
         assert_eq!(direct, relayed);
     }
 }
 
-#[tokio::test]
-async fn it_lists_the_same_tools_in_the_later_era() {
+async fn lists_the_same_in_the_later_era(transport: Transport) {
     if skipped() {
         return;
     }
-    FLOOD.install().await;
+    let relay = relay();
     let list = ["--method", "tools/list"];
-    let direct = inspect(&FLOOD.words(), "modern", &list).await;
-    let relayed = inspect(&relay().wrap(FLOOD.words()), "modern", &list).await;
+    let direct = FLOOD.direct(transport).await;
+    let relayed = FLOOD.behind(&relay, transport).await;
+    let direct = inspect(&direct, "modern", &list).await;
+    let relayed = inspect(&relayed, "modern", &list).await;
     assert_eq!(direct["result"]["tools"].as_array().unwrap().len(), 5);
     assert_eq!(direct, relayed);
 }
 
-#[tokio::test]
-async fn a_flood_ends_at_the_limit() {
+async fn a_flood_ends_at_the_limit(transport: Transport) {
     if skipped() {
         return;
     }
-    FLOOD.install().await;
+    let relay = relay();
+    let relayed = FLOOD.behind(&relay, transport).await;
     let call = ["--method", "tools/call", "--tool-name", "flood_sampling"];
-    let called = inspect(&relay().wrap(FLOOD.words()), "legacy", &call).await;
+    let called = inspect(&relayed, "legacy", &call).await;
     let report = called["result"]["content"][0]["text"].as_str().unwrap();
     let report: Value = serde_json::from_str(report).unwrap();
     assert_eq!(report["asked"], ASKED, "{report}");
@@ -115,17 +118,43 @@ async fn a_flood_ends_at_the_limit() {
     assert_eq!(report["refused"], ASKED - LIMIT, "{report}");
 }
 
-#[tokio::test]
-async fn a_round_over_the_limit_ends_its_call() {
+async fn a_round_over_the_limit_ends_its_call(transport: Transport) {
     if skipped() {
         return;
     }
-    FLOOD.install().await;
+    let relay = relay();
+    let relayed = FLOOD.behind(&relay, transport).await;
     let call = ["--method", "tools/call", "--tool-name", "rounds_sampling"];
-    let called = inspect(&relay().wrap(FLOOD.words()), "modern", &call).await;
+    let called = inspect(&relayed, "modern", &call).await;
     let message = called["error"]["message"].as_str().unwrap();
     assert!(
         message.contains("question refused: proto.samplingPerMinute"),
         "{message}"
     );
+}
+
+macro_rules! both {
+    ($($check:ident,)*) => {
+        mod through_wrap {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(super::Transport::Stdio).await;
+            })*
+        }
+
+        #[cfg(feature = "serve")]
+        mod through_serve {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(super::Transport::Http).await;
+            })*
+        }
+    };
+}
+
+both! {
+    lists_and_calls_the_same,
+    lists_the_same_in_the_later_era,
+    a_flood_ends_at_the_limit,
+    a_round_over_the_limit_ends_its_call,
 }

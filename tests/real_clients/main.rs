@@ -11,6 +11,8 @@ mod client;
 mod everything;
 mod floods;
 mod inspector;
+#[cfg(feature = "serve")]
+mod official;
 #[path = "../peers/mod.rs"]
 mod peers;
 mod recorded;

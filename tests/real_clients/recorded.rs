@@ -55,7 +55,7 @@ async fn record(settings: &str) -> (Run, Side, Side) {
     let relay = Relay::new(settings);
     let server = recorded(EVERYTHING.words(), folder.path(), "server");
     let relayed = recorded(relay.wrap(server), folder.path(), "client");
-    let run = CLIENT.run(&relayed).await;
+    let run = CLIENT.run_words(&relayed).await;
     (
         run,
         side(folder.path(), "client"),
