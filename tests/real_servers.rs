@@ -5,6 +5,7 @@
 //! an interpreter these tests fail and say what is missing. With
 //! `SKIP_REAL_MCP_SERVERS=1` they say that they are skipped.
 
+mod peers;
 mod support;
 
 use std::{process::Stdio, time::Duration};
@@ -14,6 +15,7 @@ use mcp_question_throttle::{
     limits::{Limit, LimitName, ProtoSettings},
     refusal::Cause,
 };
+use peers::{install, peer, skipped};
 use rmcp::{
     model::{CallToolRequestParams, CallToolResult, ProtocolVersion},
     service::{ClientLifecycleMode, ClientServiceExt},
@@ -23,7 +25,7 @@ use serde_json::{Value, json};
 use support::{Handler, Log};
 use tokio::{
     io::{AsyncBufReadExt, BufReader},
-    process::{Child, Command},
+    process::Child,
 };
 
 /// Longer than any server here needs; a hang is a failure with a name.
@@ -31,41 +33,6 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SAMPLING: u32 = 5;
 const ELICITATION: u32 = 4;
 const ASKED: u32 = 30;
-
-fn skipped() -> bool {
-    let skip = std::env::var_os("SKIP_REAL_MCP_SERVERS").is_some();
-    if skip {
-        eprintln!("SKIPPED: SKIP_REAL_MCP_SERVERS is set");
-    }
-    skip
-}
-
-/// The command that runs a peer's program; it installs the peer first if need be.
-fn peer(name: &str, program: &str, arguments: &[&str]) -> Command {
-    let mut command = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/run"));
-    command.arg(name);
-    command.arg(match program {
-        "-" => "-".to_owned(),
-        program => format!("{}/tests/peers/{program}", env!("CARGO_MANIFEST_DIR")),
-    });
-    command.args(arguments).kill_on_drop(true);
-    command
-}
-
-/// Installs a peer outside of the time that its server is given.
-async fn install(name: &str) {
-    let installed = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/peers/install"))
-        .arg(name)
-        .output()
-        .await
-        .expect("tests/peers/install can be run");
-    assert!(
-        installed.status.success(),
-        "{name} could not be installed; to do without, set \
-         SKIP_REAL_MCP_SERVERS=1\n{}",
-        String::from_utf8_lossy(&installed.stderr)
-    );
-}
 
 #[derive(Clone, Copy, Debug)]
 enum Era {

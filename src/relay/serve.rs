@@ -30,6 +30,14 @@
 //! | an event or a body of more than 16 MiB | the same by what it holds, in parts; cut where a question is found | |
 //! | a connection that breaks | what came, and a connection that breaks | |
 //!
+//! # Order
+//!
+//! What comes on one stream leaves in its order. Requests over different connections have none in
+//! HTTP, and the relay gives them none: a client that opens the session's stream and calls at the
+//! same moment may have its call arrive first, more often than without a relay. A server that
+//! asks on a stream that is not there yet loses its question then; one that asks on the call's
+//! own does not.
+//!
 //! # What is bounded
 //!
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:

@@ -156,6 +156,8 @@ struct Server {
     waits: Arc<AtomicBool>,
     pumps: UnboundedReceiver<Ended>,
     signals: Signals,
+    /// The last signal that it got from us.
+    sent: Option<Signal>,
     stage: Stage,
 }
 
@@ -222,6 +224,7 @@ impl Server {
             waits,
             pumps,
             signals,
+            sent: None,
             stage: Stage::Running,
         })
     }
@@ -240,8 +243,13 @@ impl Server {
             }
         };
         self.queue.close();
-        if let Some(signal) = status.signal() {
-            tracing::warn!(signal, "the server was ended by a signal");
+        match status.signal() {
+            // What we were told to do, or have warned of.
+            Some(signal) if self.sent.is_some_and(|sent| sent as i32 == signal) => {
+                tracing::info!(signal, "the server was ended by our signal");
+            }
+            Some(signal) => tracing::warn!(signal, "the server was ended by a signal"),
+            None => {}
         }
         self.end_group(output_ended).await;
         Ok(Outcome(status))
@@ -286,7 +294,8 @@ impl Server {
     }
 
     /// Signals the server and what it started. It may have ended already.
-    fn signal(&self, signal: Signal) {
+    fn signal(&mut self, signal: Signal) {
+        self.sent = Some(signal);
         if let Err(error) = killpg(self.group, signal) {
             tracing::debug!(%error, %signal, "no process was signalled");
         }

@@ -88,14 +88,18 @@ function suiteServer() {
         inputSchema
             ? server.registerTool(name, { inputSchema: z.object(inputSchema) }, run)
             : server.registerTool(name, {}, run);
+    // On the call's own stream: on the session's the SDK drops a question while no client has opened that, and a client
+    // that opens it by one connection and calls by another may call first.
+    const within = (mcpReq) => ({ relatedRequestId: mcpReq.id });
     const elicit = async ({ mcpReq }, message, requestedSchema) =>
-        text(JSON.stringify(await mcpReq.elicitInput({ message, requestedSchema })));
+        text(JSON.stringify(await mcpReq.elicitInput({ message, requestedSchema }, within(mcpReq))));
 
     tool('test_simple_text', () => text('A simple text.'));
     tool('test_error_handling', () => ({ ...text('This tool always fails.'), isError: true }));
     tool(
         'test_sampling',
-        async ({ prompt }, { mcpReq }) => text(JSON.stringify(await mcpReq.requestSampling(sampling(prompt)))),
+        async ({ prompt }, { mcpReq }) =>
+            text(JSON.stringify(await mcpReq.requestSampling(sampling(prompt), within(mcpReq)))),
         { prompt: z.string() },
     );
     tool(

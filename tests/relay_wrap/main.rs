@@ -1,0 +1,9 @@
+//! `wrap` as a client meets it: the real command between a test and small servers.
+
+#![cfg(all(unix, feature = "command"))]
+
+mod endings;
+mod harness;
+mod hostile;
+mod passing;
+mod questions;
