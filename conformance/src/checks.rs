@@ -56,6 +56,16 @@ pub(crate) enum Expectation {
     Ends,
 }
 
+impl Expectation {
+    /// Whether it is about what becomes of questions, and not about the client at large.
+    const fn is_about_questions(self) -> bool {
+        !matches!(
+            self,
+            Self::Traffic | Self::Calls | Self::Capabilities | Self::Ends
+        )
+    }
+}
+
 /// What a check found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
@@ -63,7 +73,7 @@ pub(crate) enum Outcome {
     Met {
         /// What the reader should know about it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        note: Option<&'static str>,
+        note: Option<String>,
     },
     Unmet {
         why: String,
@@ -128,6 +138,37 @@ impl Evidence<'_> {
         if let Some(why) = self.untestable(check) {
             return not_testable(why);
         }
+        let outcome = self.judge_what_was_asked(check);
+        if !check.expect.is_about_questions() {
+            return outcome;
+        }
+        // What could not be asked is not passed by what could.
+        let left_out = self.record.withheld.iter().filter(|withheld| {
+            (check.calls.is_empty() || check.calls.contains(&withheld.call))
+                && check.kind.is_none_or(|kind| kind == withheld.kind)
+        });
+        let (replaced, missing): (Vec<_>, Vec<_>) =
+            left_out.partition(|withheld| withheld.is_replaced);
+        match (outcome, missing.first(), replaced.first()) {
+            (outcome @ Outcome::Unmet { .. }, _, _) | (outcome, None, None) => outcome,
+            (Outcome::NotTestable { .. }, Some(missing), _) => not_testable(missing.why.clone()),
+            (Outcome::Met { .. }, Some(missing), _) => not_testable(format!(
+                "one part is met, another not asked: {}",
+                missing.why
+            )),
+            (outcome @ Outcome::NotTestable { .. }, None, _) => outcome,
+            (Outcome::Met { note }, None, Some(replaced)) => {
+                let parts = note
+                    .into_iter()
+                    .chain([format!("in part: {}", replaced.why)]);
+                Outcome::Met {
+                    note: Some(parts.collect::<Vec<_>>().join("; ")),
+                }
+            }
+        }
+    }
+
+    fn judge_what_was_asked(&self, check: &Check) -> Outcome {
         let view = View {
             evidence: self,
             check,

@@ -50,8 +50,21 @@ pub(crate) struct Record {
     pub(crate) traffic: Vec<Request>,
     /// Replies to nothing that was asked, by id.
     pub(crate) strays: Vec<Value>,
+    /// What a server's script has and the server did not ask.
+    pub(crate) withheld: Vec<Withheld>,
     /// How many windows have ended; see [`Question::window`].
     pub(crate) window: u32,
+}
+
+/// Something that was not asked, since the client does not declare it or there is nothing to hold it to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    pub(crate) call: String,
+    pub(crate) kind: Kind,
+    /// Whether others of its kind were asked in its place.
+    pub(crate) is_replaced: bool,
+    /// Why, for people.
+    pub(crate) why: String,
 }
 
 /// One connection of the client to a configured server.
@@ -99,9 +112,19 @@ pub(crate) struct Group {
     /// The keys of its entries, of those that are no questions too.
     pub(crate) keys: Vec<String>,
     pub(crate) state: Option<String>,
-    /// It is one round more than a call may have.
-    pub(crate) is_beyond: bool,
+    pub(crate) fate: Fate,
     pub(crate) answers: Vec<Answer>,
+}
+
+/// Whether a group can be answered at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It can, if it fits.
+    Open,
+    /// It is one round more than a call may have.
+    Beyond,
+    /// One of its entries cannot be read.
+    Unreadable,
 }
 
 /// How a group of questions was asked.
@@ -109,8 +132,10 @@ pub(crate) struct Group {
 pub(crate) enum Door {
     /// By an `input_required` result.
     Round,
-    /// By a task.
+    /// By a task, to those who poll it.
     Task,
+    /// By a notification about a task, and by nothing else.
+    Notification,
     /// By an error -32042, to which there is no answer.
     UrlRequired,
 }
@@ -205,6 +230,20 @@ impl Record {
                 let own_error = |error: &Value| error["code"] != REFUSED;
                 question.may_be_rejected && question.request.error().is_some_and(own_error)
             })
+    }
+
+    /// When asking makes sense again, as the last refusal in a session says.
+    pub(crate) fn told_to_ask(&self, session: usize) -> Option<Duration> {
+        let asked = self.questions.iter().map(|question| &question.request);
+        let last = asked
+            .filter(|request| request.session == session)
+            .filter_map(|request| Some((request.replies.first()?.at, request.error()?)))
+            .max_by_key(|&(at, _)| at)?;
+        let (at, error) = last;
+        let seconds = error["data"]["retryAfterSeconds"].as_u64();
+        // More than a minute is no waiting time, and is found out elsewhere.
+        let seconds = seconds.filter(|&seconds| seconds <= 60)?;
+        Some(at + Duration::from_secs(seconds))
     }
 
     /// Whether everything asked in a session has a reply.

@@ -1,9 +1,13 @@
 //! A client that does as the contract of the suite says, written against the wire alone: right, or
 //! wrong in one way that is named. It shows that every scenario can be passed, and that it can fail.
 
+mod answers;
 mod calls;
 mod connection;
+mod hosted;
 mod limiter;
+mod link;
+mod transport;
 mod wrong;
 
 use std::{
@@ -11,7 +15,7 @@ use std::{
     env, fs,
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -43,6 +47,7 @@ struct Shared {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Address {
+    Url(String),
     Command(Vec<String>),
 }
 
@@ -140,6 +145,14 @@ impl Shared {
     fn is(&self, wrong: Wrong) -> bool {
         self.wrong == Some(wrong)
     }
+
+    fn is_modern(&self) -> bool {
+        self.revision == Revision::Rounds
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn variable(name: &str) -> Result<String, String> {

@@ -19,7 +19,7 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     );
     for check in &report.checks {
         let (word, about) = match &check.outcome {
-            Outcome::Met { note } => ("met", note.unwrap_or_default()),
+            Outcome::Met { note } => ("met", note.as_deref().unwrap_or_default()),
             Outcome::Unmet { why } => ("UNMET", why.as_str()),
             Outcome::NotTestable { why } => ("not testable", why.as_str()),
         };

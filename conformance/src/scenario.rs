@@ -117,6 +117,9 @@ pub(crate) enum Step {
     UrlRequired {
         /// How many URLs it names.
         count: Quantity,
+        /// How it names them.
+        #[serde(default)]
+        list: UrlList,
     },
     /// Closes the connection without a result.
     Close {},
@@ -161,6 +164,10 @@ pub(crate) enum Shape {
     Plain,
     /// An elicitation by URL; sampling stays plain.
     Url,
+    /// Sampling with tools; an elicitation stays plain.
+    WithTools,
+    /// To be run as a task by the client (2025-11-25).
+    AsTask,
     /// Without the member `params`.
     NoParams,
     /// `params` is null.
@@ -176,7 +183,10 @@ pub(crate) enum Shape {
 impl Shape {
     /// Whether a client may answer it with an error of its own while there is room.
     pub(crate) const fn is_malformed(self) -> bool {
-        !matches!(self, Self::Plain | Self::Url)
+        !matches!(
+            self,
+            Self::Plain | Self::Url | Self::WithTools | Self::AsTask
+        )
     }
 }
 
@@ -206,6 +216,54 @@ pub(crate) struct Entries {
     pub(crate) roots: bool,
     #[serde(default)]
     pub(crate) state: State,
+    /// What is wrong with one more entry, if there is one.
+    #[serde(default)]
+    pub(crate) bad_entry: Option<BadEntry>,
+    /// How a task says what it asks.
+    #[serde(default)]
+    pub(crate) notified: Notified,
+}
+
+/// An entry of a round that no one can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BadEntry {
+    /// A question with a required member of the wrong type.
+    WrongType,
+    /// Null instead of a request.
+    Null,
+    /// A method that nothing is asked by.
+    UnknownMethod,
+}
+
+/// How a task says what it asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Notified {
+    /// To those who poll it.
+    #[default]
+    Never,
+    /// By `notifications/tasks` as well, again and again.
+    Too,
+    /// By `notifications/tasks` alone.
+    Only,
+}
+
+/// The list of an error -32042.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UrlList {
+    /// As the specification has it.
+    #[default]
+    Complete,
+    /// There is no `data`.
+    NoData,
+    /// A text stands in its place.
+    Text,
+    /// It is empty.
+    Empty,
+    /// Its entries are numbers.
+    Numbers,
 }
 
 /// The `requestState` of a round.
@@ -241,8 +299,8 @@ pub(crate) enum Point {
     Half,
     /// It is about to end.
     BeforeEnd,
-    /// It has ended.
-    AfterEnd,
+    /// The point that the client's last refusal names, or when it has surely ended.
+    AsTold,
 }
 
 /// A named check, and the requirements that it proves.
@@ -310,6 +368,18 @@ fn parse(name: &str, text: &str) -> Result<Scenario, String> {
             return Err(format!(
                 "check {:?} names an unknown call {call:?}",
                 check.name
+            ));
+        }
+        if let Some(server) = scenario.servers.iter().find(|server| {
+            let mut calls = server.all_calls();
+            let is_meant = |call: &Call| check.calls.contains(&call.name);
+            check.expect == Expectation::Handled
+                && calls.any(is_meant)
+                && !server.all_calls().all(is_meant)
+        }) {
+            return Err(format!(
+                "check {:?} looks at some of the calls of {}: handlers' logs tell servers apart, not calls",
+                check.name, server.name
             ));
         }
         if check.requires.is_empty() {

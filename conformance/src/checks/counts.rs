@@ -3,7 +3,12 @@
 use serde_json::Value;
 
 use super::{MET, Outcome, View, not_testable, unmet};
-use crate::{limits, model::Expected, protocol::Kind, record::REFUSED};
+use crate::{
+    limits,
+    model::Expected,
+    protocol::Kind,
+    record::{Door, Question, REFUSED},
+};
 
 /// Whether an error is a limiter's, and not what the client says to a malformed question.
 pub(super) fn is_refusal(error: &Value) -> bool {
@@ -85,17 +90,39 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
                 view.questions()
                     .filter(move |(question, _)| question.kind == kind && question.server == place)
             };
+            if here().next().is_none() && !view.check.calls.is_empty() {
+                continue;
+            }
             asked |= here().next().is_some();
             let allowed = here()
                 .filter(|(_, expected)| expected.is_admitted())
                 .count();
             let at_most = here().any(|(question, _)| question.may_be_rejected);
+            let group = |question: &Question| {
+                let place = question.group?;
+                Some(&evidence.record.groups[place])
+            };
             let handled = match &evidence.handled {
                 Some(log) => entries(log, &server.name, kind),
                 None => here()
-                    .filter(|(question, _)| question.request.result().is_some())
+                    .filter(|(question, _)| {
+                        let answered =
+                            group(question).is_some_and(|group| !group.answers.is_empty());
+                        answered || question.request.result().is_some()
+                    })
                     .count(),
             };
+            let came_by = |door| {
+                here().any(|(question, _)| group(question).is_some_and(|group| group.door == door))
+            };
+            if came_by(Door::Notification) && handled == 0 {
+                return not_testable("the client shows nothing of what a notification asks");
+            }
+            if came_by(Door::UrlRequired) && evidence.handled.is_none() {
+                return not_testable(
+                    "nothing comes back for URLs, and the client wrote no log of its handlers",
+                );
+            }
             if handled > allowed || (handled < allowed && !at_most) {
                 return unmet(format!(
                     "{handled} {kind} questions of the server {} reached the handler, where the limits let {allowed} pass: \
@@ -111,7 +138,7 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
         ),
         (true, Some(_)) => MET,
         (true, None) => Outcome::Met {
-            note: Some(BY_REPLIES),
+            note: Some(BY_REPLIES.to_owned()),
         },
     }
 }
@@ -136,7 +163,7 @@ pub(super) fn nothing_invented(view: &View<'_>) -> Outcome {
     }
     let Some(log) = &view.evidence.handled else {
         return Outcome::Met {
-            note: Some(BY_REPLIES),
+            note: Some(BY_REPLIES.to_owned()),
         };
     };
     for kind in view.kinds() {
