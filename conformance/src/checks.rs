@@ -97,8 +97,12 @@ fn not_testable(why: impl Into<String>) -> Outcome {
 /// How the client ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With this exit code, or by a signal.
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// With this exit code.
     Exited(Option<i32>),
+    /// By this signal.
+    Killed(i32),
     /// It was ended after this time.
     TimedOut(Duration),
 }
@@ -107,7 +111,9 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(Some(code)) => write!(f, "it ended with the exit code {code}"),
-            Self::Exited(None) => f.write_str("it was ended by a signal"),
+            Self::Exited(None) => f.write_str("it ended without an exit code"),
+            Self::NotStarted(why) => write!(f, "it did not start: {why}"),
+            Self::Killed(signal) => write!(f, "it was ended by the signal {signal}"),
             Self::TimedOut(after) => write!(
                 f,
                 "it did not end within {} s, and was ended",
@@ -215,7 +221,10 @@ impl Evidence<'_> {
             .iter()
             .find_map(|connection| connection.capabilities.as_ref());
         let Some(capabilities) = greeted else {
-            return Some(format!("the client made no handshake of {}", self.revision));
+            return Some(match connections.last() {
+                Some(_) => format!("the client made no handshake of {}", self.revision),
+                None => "the client connected to no server".to_owned(),
+            });
         };
         if let Some(kind) = check.kind
             && capabilities.get(kind.capability()).is_none()

@@ -56,10 +56,16 @@ enum Address {
 /// # Errors
 ///
 /// A description of what went wrong with the configuration or a connection.
-pub(crate) fn run(wrong: Option<Wrong>) -> Result<(), String> {
-    let servers = variable("MCP_CONFORMANCE_SERVERS")?;
-    let servers: BTreeMap<String, Address> = serde_json::from_str(&servers)
-        .map_err(|error| format!("MCP_CONFORMANCE_SERVERS: {error}"))?;
+pub(crate) fn run(wrong: Option<Wrong>, only: Option<&str>) -> Result<(), String> {
+    let servers: BTreeMap<String, Address> = match (env::var("MCP_CONFORMANCE_SERVERS"), only) {
+        (Ok(servers), _) => serde_json::from_str(&servers)
+            .map_err(|error| format!("MCP_CONFORMANCE_SERVERS: {error}"))?,
+        // As a client of the official suite is told.
+        (Err(_), Some(url)) => {
+            BTreeMap::from([("server".to_owned(), Address::Url(url.to_owned()))])
+        }
+        (Err(error), None) => return Err(format!("MCP_CONFORMANCE_SERVERS: {error}")),
+    };
     let shared = Arc::new(Shared::new(wrong)?);
     let mut session = 0;
     for (name, address) in &servers {

@@ -55,6 +55,30 @@ pub(crate) struct Totals {
     pub(crate) failed: usize,
 }
 
+/// The last lines of a run.
+pub(crate) fn totals(totals: &Totals) -> String {
+    let Totals {
+        met,
+        unmet,
+        not_testable,
+        failed,
+    } = totals;
+    let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
+    // Writing to a string does not fail.
+    let _ = match (met, failed) {
+        (_, 1..) => writeln!(
+            text,
+            "the client failed in {failed} scenarios: what it printed stands under each"
+        ),
+        (0, 0) => writeln!(
+            text,
+            "nothing was met: a client takes part by connecting to the servers, listing and calling their tools"
+        ),
+        _ => Ok(()),
+    };
+    text
+}
+
 impl Totals {
     pub(crate) fn of(reports: &[ScenarioReport]) -> Self {
         let mut totals = Self::default();

@@ -1,6 +1,9 @@
 //! Scenarios: what scripted servers do, and what is checked afterwards. Data, read from TOML files.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -22,6 +25,10 @@ pub(crate) struct Scenario {
     /// The file's name without its ending.
     #[serde(skip)]
     pub(crate) name: String,
+    /// Whether its name and tools are those of a scenario of the official suite, for clients that
+    /// know its contract and not this suite's.
+    #[serde(skip)]
+    pub(crate) is_official: bool,
     /// What happens, in one sentence.
     pub(crate) title: String,
     /// The revision it is played in.
@@ -321,12 +328,24 @@ pub(crate) struct Check {
     pub(crate) expect: Expectation,
 }
 
-/// All scenarios, sorted by name.
+/// All scenarios of this suite, sorted by name.
 pub(crate) fn all() -> Result<Vec<Scenario>, String> {
-    let folder = folder();
+    read(&folder())
+}
+
+/// The scenarios that are played inside such of the official suite, sorted by name.
+pub(crate) fn official() -> Result<Vec<Scenario>, String> {
+    let mut scenarios = read(&folder().join("official"))?;
+    for scenario in &mut scenarios {
+        scenario.is_official = true;
+    }
+    Ok(scenarios)
+}
+
+fn read(folder: &Path) -> Result<Vec<Scenario>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     let mut scenarios = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| problem(&error))? {
+    for entry in fs::read_dir(folder).map_err(|error| problem(&error))? {
         let path = entry.map_err(|error| problem(&error))?.path();
         let name = path.file_stem().and_then(|stem| stem.to_str());
         let (Some(name), true) = (name, path.extension().is_some_and(|end| end == "toml")) else {

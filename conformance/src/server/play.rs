@@ -98,6 +98,7 @@ impl Play {
                     Some(size) if size > LARGEST_BURST => Err(format!(
                         "the limit on {kind} is beyond the {LARGEST_BURST} questions that a scenario asks at most"
                     )),
+                    Some(0) => continue,
                     Some(size) => Ok(size),
                 }
             };
