@@ -48,6 +48,8 @@ pub(crate) enum Expectation {
     AtOnce,
     /// Pings and `roots/list` are answered.
     Traffic,
+    /// Requests about the client's own tasks are answered.
+    TaskCalls,
     /// Every call was made once, in order.
     Calls,
     /// Every connection declares the same capabilities.
@@ -61,7 +63,7 @@ impl Expectation {
     const fn is_about_questions(self) -> bool {
         !matches!(
             self,
-            Self::Traffic | Self::Calls | Self::Capabilities | Self::Ends
+            Self::Traffic | Self::TaskCalls | Self::Calls | Self::Capabilities | Self::Ends
         )
     }
 }
@@ -193,6 +195,7 @@ impl Evidence<'_> {
             Expectation::NothingInvented => counts::nothing_invented(&view),
             Expectation::AtOnce => conduct::at_once(&view),
             Expectation::Traffic => conduct::traffic(&view),
+            Expectation::TaskCalls => conduct::task_calls(&view),
             Expectation::Calls => conduct::calls(&view),
             Expectation::Capabilities => conduct::capabilities(&view),
             Expectation::Ends => conduct::ends(&view),
