@@ -88,6 +88,9 @@ pub(crate) enum Outcome {
 /// The success of a predicate.
 const MET: Outcome = Outcome::Met { note: None };
 
+/// Why nothing can be said about what tasks ask.
+const NO_TASKS: &str = "the client declares the tasks extension, and follows no task";
+
 fn unmet(why: impl Into<String>) -> Outcome {
     Outcome::Unmet { why: why.into() }
 }

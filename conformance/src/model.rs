@@ -98,7 +98,8 @@ impl<'a> Model<'a> {
             let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
             let is_open = first
                 .group
-                .is_none_or(|group| record.groups[group].fate == Fate::Open);
+                .map(|group| &record.groups[group])
+                .is_none_or(|group| group.fate == Fate::Open && !group.is_unseen());
             let verdict = if !is_open {
                 Expected::Refused(Vec::new())
             } else if record.rejects(&first.call, first.kind) {

@@ -113,7 +113,16 @@ pub(crate) struct Group {
     pub(crate) keys: Vec<String>,
     pub(crate) state: Option<String>,
     pub(crate) fate: Fate,
+    /// How often the client looked at the task that it belongs to.
+    pub(crate) polls: u32,
     pub(crate) answers: Vec<Answer>,
+}
+
+impl Group {
+    /// Whether it belongs to a task that the client did not follow: it was never asked.
+    pub(crate) const fn is_unseen(&self) -> bool {
+        matches!(self.door, Door::Task | Door::Notification) && self.polls == 0
+    }
 }
 
 /// Whether a group can be answered at all.

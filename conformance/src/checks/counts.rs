@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::{MET, Outcome, View, not_testable, unmet};
+use super::{MET, NO_TASKS, Outcome, View, not_testable, unmet};
 use crate::{
     limits,
     model::Expected,
     protocol::Kind,
-    record::{Door, Question, REFUSED},
+    record::{Door, Group, Question, REFUSED},
 };
 
 /// Whether an error is a limiter's, and not what the client says to a malformed question.
@@ -83,7 +83,7 @@ const BY_REPLIES: &str = "judged by success replies, since the client wrote no l
 
 pub(super) fn handled(view: &View<'_>) -> Outcome {
     let evidence = view.evidence;
-    let mut asked = false;
+    let (mut asked, mut unfollowed) = (false, false);
     for kind in view.kinds() {
         for (place, server) in evidence.scenario.servers.iter().enumerate() {
             let here = || {
@@ -115,6 +115,7 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
             let came_by = |door| {
                 here().any(|(question, _)| group(question).is_some_and(|group| group.door == door))
             };
+            unfollowed |= here().any(|(question, _)| group(question).is_some_and(Group::is_unseen));
             if came_by(Door::Notification) && handled == 0 {
                 return not_testable("the client shows nothing of what a notification asks");
             }
@@ -136,6 +137,9 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
                 ));
             }
         }
+    }
+    if unfollowed {
+        return not_testable(NO_TASKS);
     }
     match (asked, &evidence.handled) {
         (false, _) => not_testable(

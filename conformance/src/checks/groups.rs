@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{MET, Outcome, View, not_testable, unmet};
+use super::{MET, NO_TASKS, Outcome, View, not_testable, unmet};
 use crate::{
     model::Expected,
     record::{Door, Fate, Group},
@@ -95,10 +95,14 @@ const fn name(door: Door) -> &'static str {
 /// Looks at each group that can be answered. The second argument of `look` is whether it fits.
 fn each_group(view: &View<'_>, look: impl Fn(&Group, bool) -> Result<(), String>) -> Outcome {
     let evidence = view.evidence;
-    let mut looked = false;
+    let (mut looked, mut unseen) = (false, false);
     for (place, group) in evidence.record.groups.iter().enumerate() {
         let is_meant = view.check.calls.is_empty() || view.check.calls.contains(&group.call);
         if !is_meant || matches!(group.door, Door::UrlRequired | Door::Notification) {
+            continue;
+        }
+        if group.is_unseen() {
+            unseen = true;
             continue;
         }
         looked = true;
@@ -113,7 +117,9 @@ fn each_group(view: &View<'_>, look: impl Fn(&Group, bool) -> Result<(), String>
             return unmet(why);
         }
     }
-    if looked {
+    if unseen {
+        not_testable(NO_TASKS)
+    } else if looked {
         MET
     } else {
         not_testable("the client was asked nothing in this way")

@@ -13,6 +13,8 @@ use crate::{
 
 /// How often a task is still asking after it was answered: its server is slow to notice.
 const POLLS_AFTER_ANSWER: u32 = 3;
+/// How often a task is told of by a notification.
+const NOTIFICATIONS: u32 = 2;
 /// How often a task is polled that tells what it asks by notifications alone.
 const POLLS_WITHOUT_QUESTION: u32 = 5;
 
@@ -51,6 +53,7 @@ impl Play {
             keys: entries.keys().cloned().collect(),
             state,
             fate,
+            polls: 0,
             answers: Vec::new(),
         });
         (place, entries)
@@ -116,13 +119,18 @@ impl Play {
         self.session.reply(&self.id, &wire::task_created(&name));
         let (mut polls, mut polls_after_answer) = (0, None);
         while let Some(next) = self.continuations.recv().await {
-            if next.method == "tasks/get" && step.notified != Notified::Never {
+            // Early, since a client may look at a notification later than at the poll behind it.
+            if next.method == "tasks/get"
+                && step.notified != Notified::Never
+                && polls < NOTIFICATIONS
+            {
                 let notification = wire::task_notified(&name, &entries);
                 self.session.write_about(&next.id, notification);
             }
             let reply = match next.method.as_str() {
                 "tasks/get" => {
                     polls += 1;
+                    self.session.stage.recorder.lock().groups[group].polls = polls;
                     let is_done = match step.notified {
                         Notified::Only => polls > POLLS_WITHOUT_QUESTION,
                         Notified::Never | Notified::Too => {

@@ -35,8 +35,16 @@ use crate::{
 pub struct Handler {
     log: Log,
     delay: Duration,
-    /// The keys of what notifications about tasks asked: shown when they came.
-    notified: Arc<Mutex<HashSet<String>>>,
+    shown: Arc<Mutex<Shown>>,
+}
+
+/// The keys of what was shown, so that what a task asks is shown once however it came.
+#[derive(Debug, Default)]
+struct Shown {
+    /// By a notification about a task.
+    notified: HashSet<String>,
+    /// By a request, a round or the poll of a task.
+    asked: HashSet<String>,
 }
 
 impl Handler {
@@ -46,18 +54,22 @@ impl Handler {
         Self {
             log: contract.log(&server.name),
             delay: contract.answer_delay,
-            notified: Arc::default(),
+            shown: Arc::default(),
         }
     }
 
-    fn notified(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.notified.lock().unwrap_or_else(PoisonError::into_inner)
+    fn shown(&self) -> MutexGuard<'_, Shown> {
+        self.shown.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn entered(&self, method: &str, id: &RequestId) {
-        // What a task asks has its key for an id when its poll asks it again.
+        // What a task asks has its key for an id when its poll asks it.
         let is_shown = match id {
-            RequestId::String(key) => self.notified().contains(&**key),
+            RequestId::String(key) => {
+                let mut shown = self.shown();
+                shown.asked.insert(key.to_string());
+                shown.notified.contains(&**key)
+            }
             RequestId::Number(_) => false,
         };
         if !is_shown {
@@ -137,7 +149,10 @@ impl ClientHandler for Handler {
             return;
         };
         for (key, input) in input_requests {
-            let is_new = self.notified().insert(key.clone());
+            let is_new = {
+                let mut shown = self.shown();
+                shown.notified.insert(key.clone()) && !shown.asked.contains(key)
+            };
             if let Some(method) = method(input).filter(|_| is_new) {
                 self.log.entered(&method);
             }
