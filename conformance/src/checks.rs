@@ -149,9 +149,26 @@ impl Evidence<'_> {
         if let Some(why) = self.untestable(check) {
             return not_testable(why);
         }
-        let outcome = self.judge_what_was_asked(check);
+        let view = View {
+            evidence: self,
+            check,
+        };
+        let outcome = view.judge();
         if !check.expect.is_about_questions() {
             return outcome;
+        }
+        let is_about_limits = !matches!(
+            check.expect,
+            Expectation::Ids | Expectation::NothingInvented | Expectation::NoEcho
+        );
+        if is_about_limits
+            && matches!(outcome, Outcome::Met { .. })
+            && let Some((question, _)) = view.questions().find(|(one, _)| view.is_rejected(one))
+        {
+            return not_testable(format!(
+                "the client takes no such questions as those of the call {}",
+                question.call
+            ));
         }
         // What could not be asked is not passed by what could.
         let left_out = self.record.withheld.iter().filter(|withheld| {
@@ -176,32 +193,6 @@ impl Evidence<'_> {
                     note: Some(parts.collect::<Vec<_>>().join("; ")),
                 }
             }
-        }
-    }
-
-    fn judge_what_was_asked(&self, check: &Check) -> Outcome {
-        let view = View {
-            evidence: self,
-            check,
-        };
-        match check.expect {
-            Expectation::Exact => counts::exact(&view),
-            Expectation::Handled => counts::handled(&view),
-            Expectation::Ids => contract::ids(&view),
-            Expectation::Answered => groups::answered(&view),
-            Expectation::Whole => groups::whole(&view),
-            Expectation::State => groups::state(&view),
-            Expectation::Code => contract::code(&view),
-            Expectation::Data => contract::data(&view),
-            Expectation::RetryAfter => contract::retry_after(&view),
-            Expectation::NoEcho => contract::no_echo(&view),
-            Expectation::NothingInvented => counts::nothing_invented(&view),
-            Expectation::AtOnce => conduct::at_once(&view),
-            Expectation::Traffic => conduct::traffic(&view),
-            Expectation::TaskCalls => conduct::task_calls(&view),
-            Expectation::Calls => conduct::calls(&view),
-            Expectation::Capabilities => conduct::capabilities(&view),
-            Expectation::Ends => conduct::ends(&view),
         }
     }
 
@@ -271,6 +262,34 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    fn judge(&self) -> Outcome {
+        match self.check.expect {
+            Expectation::Exact => counts::exact(self),
+            Expectation::Handled => counts::handled(self),
+            Expectation::Ids => contract::ids(self),
+            Expectation::Answered => groups::answered(self),
+            Expectation::Whole => groups::whole(self),
+            Expectation::State => groups::state(self),
+            Expectation::Code => contract::code(self),
+            Expectation::Data => contract::data(self),
+            Expectation::RetryAfter => contract::retry_after(self),
+            Expectation::NoEcho => contract::no_echo(self),
+            Expectation::NothingInvented => counts::nothing_invented(self),
+            Expectation::AtOnce => conduct::at_once(self),
+            Expectation::Traffic => conduct::traffic(self),
+            Expectation::TaskCalls => conduct::task_calls(self),
+            Expectation::Calls => conduct::calls(self),
+            Expectation::Capabilities => conduct::capabilities(self),
+            Expectation::Ends => conduct::ends(self),
+        }
+    }
+
+    /// Whether the client rejects all questions of this kind in this call, as it may.
+    fn is_rejected(&self, question: &Question) -> bool {
+        let record = self.evidence.record;
+        record.rejects(&question.call, question.kind)
+    }
+
     /// The questions it is about, with what should have become of them.
     fn questions(&self) -> impl Iterator<Item = (&'a Question, &'a Expected)> {
         let Self { evidence, check } = *self;

@@ -222,7 +222,10 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
     let totals = Totals::of(&reports);
     say(&report::totals(&totals));
     Ok(match totals {
-        Totals { failed: 1.., .. } | Totals { met: 0, .. } => CLIENT_FAILED,
+        Totals { failed: 1.., .. }
+        | Totals {
+            met: 0, unmet: 0, ..
+        } => CLIENT_FAILED,
         Totals { unmet: 1.., .. } => UNMET,
         _ => MET,
     })

@@ -72,13 +72,18 @@ pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String>
         wrong,
         scenarios: by_pipe.clone(),
     });
-    let stdio = play_rows(Transport::Stdio, rows.collect(), jobs, &mut problems).await?;
+    let expected = listed.as_ref().map(|listed| &listed.stdio);
+    let rows = rows.collect();
+    let stdio = play_rows(Transport::Stdio, rows, expected, jobs, &mut problems).await?;
     problems.extend(unfailed_checks(&by_pipe, &stdio));
 
     let (by_web, official) = (over(&all, Transport::Http), scenario::official()?);
     let known = listed.as_ref().map_or(&stdio, |listed| &listed.stdio);
     let rows = rows_over_http(&by_web, &official, known);
-    let http = play_rows(Transport::Http, rows, jobs, &mut problems).await?;
+    let expected = listed.as_ref().map(|listed| &listed.http);
+    // A message over HTTP costs more work, and the right client is to have its answers in time.
+    let jobs = jobs.div_ceil(2);
+    let http = play_rows(Transport::Http, rows, expected, jobs, &mut problems).await?;
     problems.extend(unfailed_checks(&official, &http));
     for scenario in &by_web {
         if !http
@@ -157,17 +162,19 @@ fn how_often_failed(scenario: &Scenario, known: &ByWrong) -> usize {
 async fn play_rows(
     transport: Transport,
     rows: Vec<Row>,
+    expected: Option<&ByWrong>,
     jobs: usize,
     problems: &mut Vec<String>,
 ) -> Result<ByWrong, String> {
-    let mut plays = Vec::new();
+    let (mut plays, mut wrong) = (Vec::new(), Vec::new());
     for row in &rows {
         let client = Arc::new(client(row.wrong, transport)?);
         let scenarios = row.scenarios.iter().cloned();
         plays.extend(scenarios.map(|scenario| (Arc::clone(&client), scenario)));
+        wrong.extend(row.scenarios.iter().map(|_| row.wrong));
     }
     let (all, mut played) = (plays.len(), 0);
-    let mut reports = play::all(plays, jobs, |report| {
+    let mut reports = play::all(plays.clone(), jobs, |report| {
         played += 1;
         eprint!(
             "\r{played} of {all} played over {}, the last was {:<36}",
@@ -175,9 +182,18 @@ async fn play_rows(
             report.scenario
         );
     })
-    .await?
-    .into_iter();
+    .await?;
     eprintln!();
+    for (place, report) in reports.iter_mut().enumerate() {
+        if is_as_expected(report, wrong[place], expected) {
+            continue;
+        }
+        // What waits for answers can come out wrong on a machine that has too much to do.
+        eprintln!("once more, alone: {}", report.scenario);
+        let again = play::all([plays[place].clone()], 1, |_| {}).await?;
+        *report = again.into_iter().next().ok_or("nothing was played")?;
+    }
+    let mut reports = reports.into_iter();
 
     let mut found = ByWrong::new();
     for row in rows {
@@ -217,6 +233,24 @@ fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> 
         silence: SILENCE,
         longest: LONGEST,
     })
+}
+
+/// Whether a client failed what the list has, and a right one nothing.
+fn is_as_expected(
+    report: &ScenarioReport,
+    wrong: Option<Wrong>,
+    expected: Option<&ByWrong>,
+) -> bool {
+    let Some(wrong) = wrong else {
+        return not_met(std::slice::from_ref(report)).is_empty();
+    };
+    let Some(expected) = expected else {
+        return true;
+    };
+    let listed = expected
+        .get(&wrong.name())
+        .and_then(|unmet| unmet.get(&report.scenario));
+    unmet(std::slice::from_ref(report)).get(&report.scenario) == listed
 }
 
 /// What the right client did not meet.

@@ -234,11 +234,17 @@ impl Record {
             .iter()
             .filter(|question| question.call == call && question.kind == kind)
             .peekable();
-        questions.peek().is_some()
-            && questions.all(|question| {
-                let own_error = |error: &Value| error["code"] != REFUSED;
-                question.may_be_rejected && question.request.error().is_some_and(own_error)
-            })
+        let Some(first) = questions.peek().and_then(|first| first.request.error()) else {
+            return false;
+        };
+        // A library may use the code of a refusal for what it does not support.
+        let is_refusals_code = first["code"] == REFUSED;
+        let own_error = |error: &Value| {
+            (error["code"] == REFUSED) == is_refusals_code && error["data"]["cause"].is_null()
+        };
+        questions.all(|question| {
+            question.may_be_rejected && question.request.error().is_some_and(own_error)
+        })
     }
 
     /// When asking makes sense again, as the last refusal in a session says.
@@ -264,5 +270,51 @@ impl Record {
             .chain(&self.traffic)
             .filter(|request| request.session == session && request.id.is_some())
             .all(|request| !request.replies.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rejects(errors: &[Value]) -> bool {
+        let mut record = Record::default();
+        record.questions = errors
+            .iter()
+            .map(|error| Question {
+                server: 0,
+                session: 0,
+                call: "call".to_owned(),
+                kind: Kind::Sampling,
+                may_be_rejected: true,
+                cancelled: false,
+                window: 0,
+                group: None,
+                request: Request {
+                    replies: vec![Reply {
+                        at: Duration::ZERO,
+                        outcome: Err(error.clone()),
+                    }],
+                    ..Request::new("sampling/createMessage", None, 0, Duration::ZERO)
+                },
+            })
+            .collect();
+        record.rejects("call", Kind::Sampling)
+    }
+
+    #[test]
+    fn a_client_may_reject_what_it_does_not_take_and_no_limiter_is_taken_for_that() {
+        let own = json!({"code": -32602, "message": "what?"});
+        let other = json!({"code": -32600, "message": "what?"});
+        let unsupported = json!({"code": -32603, "message": "no tasks here"});
+        let refusal = json!({"code": -32603, "data": {"cause": "limit_exceeded"}});
+        assert!(rejects(&[own.clone(), other]));
+        assert!(rejects(&[unsupported.clone(), unsupported.clone()]));
+        // Some passed, and then there was no more room.
+        assert!(!rejects(&[own, unsupported]));
+        assert!(!rejects(&[refusal.clone(), refusal]));
+        assert!(!rejects(&[]));
     }
 }

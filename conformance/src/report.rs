@@ -65,14 +65,15 @@ pub(crate) fn totals(totals: &Totals) -> String {
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
     // Writing to a string does not fail.
-    let _ = match (met, failed) {
+    let _ = match (met + unmet, failed) {
         (_, 1..) => writeln!(
             text,
-            "the client failed in {failed} scenarios: what it printed stands under each"
+            "the client failed in {failed} scenarios: what it printed stands under each; \
+             --revision plays one revision alone"
         ),
         (0, 0) => writeln!(
             text,
-            "nothing was met: a client takes part by connecting to the servers, listing and calling their tools"
+            "nothing could be tested: a client takes part by connecting to the servers, listing and calling their tools"
         ),
         _ => Ok(()),
     };
