@@ -375,7 +375,12 @@ mod tests {
             .filter(|row| row.scenarios.len() == 1)
             .filter_map(|row| row.wrong.map(Wrong::name))
             .collect();
-        let by_pipe_alone = ["forgets-on-reconnect", "rounds-only", "hides-capability"];
+        let by_pipe_alone = [
+            "forgets-on-reconnect",
+            "rounds-only",
+            "failed-tasks-unguarded",
+            "hides-capability",
+        ];
         assert_eq!(fails_by_pipe_alone, by_pipe_alone);
     }
 }

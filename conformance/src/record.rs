@@ -121,7 +121,11 @@ pub(crate) struct Group {
 impl Group {
     /// Whether it belongs to a task that the client did not follow: it was never asked.
     pub(crate) const fn is_unseen(&self) -> bool {
-        matches!(self.door, Door::Task | Door::Notification) && self.polls == 0
+        let is_of_task = matches!(
+            self.door,
+            Door::Task | Door::Notification | Door::FailedTask
+        );
+        is_of_task && self.polls == 0
     }
 }
 
@@ -147,6 +151,8 @@ pub(crate) enum Door {
     Notification,
     /// By an error -32042, to which there is no answer.
     UrlRequired,
+    /// By such an error of a task.
+    FailedTask,
 }
 
 /// What came back for a group.
@@ -280,8 +286,7 @@ mod tests {
     use super::*;
 
     fn rejects(errors: &[Value]) -> bool {
-        let mut record = Record::default();
-        record.questions = errors
+        let questions = errors
             .iter()
             .map(|error| Question {
                 server: 0,
@@ -301,6 +306,10 @@ mod tests {
                 },
             })
             .collect();
+        let record = Record {
+            questions,
+            ..Record::default()
+        };
         record.rejects("call", Kind::Sampling)
     }
 

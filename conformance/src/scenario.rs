@@ -128,6 +128,11 @@ pub(crate) enum Step {
         #[serde(default)]
         list: UrlList,
     },
+    /// Makes the call a task that fails with an error -32042.
+    TaskFails {
+        /// How many URLs the error names.
+        count: Quantity,
+    },
     /// Closes the connection without a result.
     Close {},
     /// Waits for a point of the window that the client opened last.

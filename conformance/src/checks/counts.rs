@@ -157,7 +157,8 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
             if came_by(Door::Notification) && handled == 0 {
                 return not_testable("the client shows nothing of what a notification asks");
             }
-            if came_by(Door::UrlRequired) && evidence.handled.is_none() {
+            let has_urls = came_by(Door::UrlRequired) || came_by(Door::FailedTask);
+            if has_urls && evidence.handled.is_none() {
                 return not_testable(
                     "nothing comes back for URLs, and the client wrote no log of its handlers",
                 );

@@ -88,7 +88,7 @@ const fn name(door: Door) -> &'static str {
     match door {
         Door::Round => "round",
         Door::Task | Door::Notification => "task",
-        Door::UrlRequired => "list of URLs",
+        Door::UrlRequired | Door::FailedTask => "list of URLs",
     }
 }
 
@@ -98,7 +98,7 @@ fn each_group(view: &View<'_>, look: impl Fn(&Group, bool) -> Result<(), String>
     let (mut looked, mut unseen) = (false, false);
     for (place, group) in evidence.record.groups.iter().enumerate() {
         let is_meant = view.check.calls.is_empty() || view.check.calls.contains(&group.call);
-        if !is_meant || matches!(group.door, Door::UrlRequired | Door::Notification) {
+        if !is_meant || !matches!(group.door, Door::Round | Door::Task) {
             continue;
         }
         if group.is_unseen() {

@@ -51,7 +51,10 @@ impl Connection {
         for round in 0.. {
             let reply = self.request(call.method, params.clone()).ok_or(Closed)?;
             if reply["error"]["code"] == -32042 {
-                self.show_urls(&reply["error"]["data"]["elicitations"]);
+                self.show_urls(
+                    &reply["error"]["data"]["elicitations"],
+                    Wrong::UrlsUnguarded,
+                );
             }
             let result = &reply["result"];
             if result["resultType"] == "task" {
@@ -178,6 +181,12 @@ impl Connection {
                 .request("tasks/get", json!({"taskId": id}))
                 .ok_or(Closed)?;
             let task = &reply["result"];
+            if task["status"] == "failed" && task["error"]["code"] == -32042 {
+                self.show_urls(
+                    &task["error"]["data"]["elicitations"],
+                    Wrong::FailedTasksUnguarded,
+                );
+            }
             if task["status"] != "working" && task["status"] != "input_required" {
                 return Ok(());
             }
@@ -231,7 +240,7 @@ impl Connection {
     }
 
     /// Shows the URLs of an error: to a person, in a real client.
-    fn show_urls(&self, elicitations: &Value) {
+    fn show_urls(&self, elicitations: &Value, if_wrong: Wrong) {
         let listed = elicitations.as_array().map_or(0, Vec::len);
         let count = if self.is(Wrong::ReadableUrlsOnly) {
             listed
@@ -239,7 +248,7 @@ impl Connection {
             listed.max(1)
         };
         let kinds = vec![Kind::Elicitation; count];
-        if self.is(Wrong::UrlsUnguarded) || self.admit(&kinds).is_ok() {
+        if self.is(if_wrong) || self.admit(&kinds).is_ok() {
             for kind in kinds {
                 self.handle(kind);
             }

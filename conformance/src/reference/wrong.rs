@@ -97,6 +97,8 @@ pub(crate) enum Wrong {
     ShowsNotifiedAgain,
     /// Does not look at the URLs of errors.
     UrlsUnguarded,
+    /// Does not look at the URLs of the errors of tasks.
+    FailedTasksUnguarded,
     /// Counts the URLs of errors that can be read, and no error whose list cannot.
     ReadableUrlsOnly,
     /// What is asked by results has a budget apart from what is asked by requests.

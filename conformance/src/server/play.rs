@@ -62,6 +62,7 @@ impl Play {
                 Step::Round(entries) => self.rounds(entries).await,
                 Step::Task(entries) => self.task(entries).await,
                 Step::UrlRequired { count, list } => self.require_urls(count, *list),
+                Step::TaskFails { count } => self.fail_task(count).await,
                 Step::Close {} => {
                     self.session.send(Outgoing::Close);
                     Flow::Ended

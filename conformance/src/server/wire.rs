@@ -275,6 +275,13 @@ pub(super) fn task_asks(name: &str, entries: &Map<String, Value>) -> Value {
     result
 }
 
+/// A task that failed.
+pub(super) fn task_failed(name: &str, error: &Value) -> Value {
+    let mut failed = task(name, "complete", "failed");
+    failed["error"] = error.clone();
+    failed
+}
+
 /// A task that is done.
 pub(super) fn task_completed(name: &str, result: &Value) -> Value {
     let mut completed = task(name, "complete", "completed");

@@ -102,12 +102,8 @@ impl Play {
 
     /// Makes the call a task that asks.
     pub(super) async fn task(&mut self, step: &Entries) -> Flow {
-        let sizes = self.sizes(&step.kinds, Shape::Plain, &step.count);
-        let declared = &self.session.capabilities()["extensions"];
-        if sizes.is_empty() || declared[wire::TASKS_EXTENSION].is_null() {
-            for (kind, _) in sizes {
-                self.withhold(kind, false, undeclared(wire::TASKS_EXTENSION));
-            }
+        let sizes = self.task_sizes(&step.kinds, Shape::Plain, &step.count);
+        if sizes.is_empty() {
             return Flow::GoesOn;
         }
         let name = self.call.name.clone();
@@ -160,6 +156,35 @@ impl Play {
                 _ => wire::acknowledged(),
             };
             self.session.reply(&next.id, &reply);
+        }
+        Flow::Ended
+    }
+
+    /// How many questions of each kind a task asks: none if the client follows no tasks.
+    fn task_sizes(&self, kinds: &[Kind], shape: Shape, count: &Quantity) -> Vec<(Kind, u32)> {
+        let mut sizes = self.sizes(kinds, shape, count);
+        if self.session.capabilities()["extensions"][wire::TASKS_EXTENSION].is_null() {
+            for (kind, _) in sizes.drain(..) {
+                self.withhold(kind, false, undeclared(wire::TASKS_EXTENSION));
+            }
+        }
+        sizes
+    }
+
+    /// Makes the call a task that fails with an error that wants URLs opened.
+    pub(super) async fn fail_task(&mut self, count: &Quantity) -> Flow {
+        let sizes = self.task_sizes(&[Kind::Elicitation], Shape::Url, count);
+        if sizes.is_empty() {
+            return Flow::GoesOn;
+        }
+        let name = self.call.name.clone();
+        let (group, entries) = self.ask_together(Door::FailedTask, &sizes, false, None, Fate::Open);
+        self.session.reply(&self.id, &wire::task_created(&name));
+        while let Some(next) = self.continuations.recv().await {
+            self.session.stage.recorder.lock().groups[group].polls += 1;
+            let error = wire::urls_required(&next.id, entries.len(), UrlList::Complete);
+            self.session
+                .reply(&next.id, &wire::task_failed(&name, &error["error"]));
         }
         Flow::Ended
     }
