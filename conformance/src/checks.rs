@@ -48,12 +48,24 @@ pub(crate) enum Expectation {
     AtOnce,
     /// Pings and `roots/list` are answered.
     Traffic,
+    /// Requests about the client's own tasks are answered.
+    TaskCalls,
     /// Every call was made once, in order.
     Calls,
     /// Every connection declares the same capabilities.
     Capabilities,
     /// The client ended by itself, with 0.
     Ends,
+}
+
+impl Expectation {
+    /// Whether it is about what becomes of questions, and not about the client at large.
+    const fn is_about_questions(self) -> bool {
+        !matches!(
+            self,
+            Self::Traffic | Self::TaskCalls | Self::Calls | Self::Capabilities | Self::Ends
+        )
+    }
 }
 
 /// What a check found.
@@ -63,7 +75,7 @@ pub(crate) enum Outcome {
     Met {
         /// What the reader should know about it.
         #[serde(skip_serializing_if = "Option::is_none")]
-        note: Option<&'static str>,
+        note: Option<String>,
     },
     Unmet {
         why: String,
@@ -76,6 +88,9 @@ pub(crate) enum Outcome {
 /// The success of a predicate.
 const MET: Outcome = Outcome::Met { note: None };
 
+/// Why nothing can be said about what tasks ask.
+const NO_TASKS: &str = "the client declares the tasks extension, and follows no task";
+
 fn unmet(why: impl Into<String>) -> Outcome {
     Outcome::Unmet { why: why.into() }
 }
@@ -87,8 +102,12 @@ fn not_testable(why: impl Into<String>) -> Outcome {
 /// How the client ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// With this exit code, or by a signal.
+    /// It could not be started, for this reason.
+    NotStarted(String),
+    /// With this exit code.
     Exited(Option<i32>),
+    /// By this signal.
+    Killed(i32),
     /// It was ended after this time.
     TimedOut(Duration),
 }
@@ -97,7 +116,9 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Exited(Some(code)) => write!(f, "it ended with the exit code {code}"),
-            Self::Exited(None) => f.write_str("it was ended by a signal"),
+            Self::Exited(None) => f.write_str("it ended without an exit code"),
+            Self::NotStarted(why) => write!(f, "it did not start: {why}"),
+            Self::Killed(signal) => write!(f, "it was ended by the signal {signal}"),
             Self::TimedOut(after) => write!(
                 f,
                 "it did not end within {} s, and was ended",
@@ -132,23 +153,46 @@ impl Evidence<'_> {
             evidence: self,
             check,
         };
-        match check.expect {
-            Expectation::Exact => counts::exact(&view),
-            Expectation::Handled => counts::handled(&view),
-            Expectation::Ids => contract::ids(&view),
-            Expectation::Answered => groups::answered(&view),
-            Expectation::Whole => groups::whole(&view),
-            Expectation::State => groups::state(&view),
-            Expectation::Code => contract::code(&view),
-            Expectation::Data => contract::data(&view),
-            Expectation::RetryAfter => contract::retry_after(&view),
-            Expectation::NoEcho => contract::no_echo(&view),
-            Expectation::NothingInvented => counts::nothing_invented(&view),
-            Expectation::AtOnce => conduct::at_once(&view),
-            Expectation::Traffic => conduct::traffic(&view),
-            Expectation::Calls => conduct::calls(&view),
-            Expectation::Capabilities => conduct::capabilities(&view),
-            Expectation::Ends => conduct::ends(&view),
+        let outcome = view.judge();
+        if !check.expect.is_about_questions() {
+            return outcome;
+        }
+        let is_about_limits = !matches!(
+            check.expect,
+            Expectation::Ids | Expectation::NothingInvented | Expectation::NoEcho
+        );
+        if is_about_limits
+            && matches!(outcome, Outcome::Met { .. })
+            && let Some((question, _)) = view.questions().find(|(one, _)| view.is_rejected(one))
+        {
+            return not_testable(format!(
+                "the client takes no such questions as those of the call {}",
+                question.call
+            ));
+        }
+        // What could not be asked is not passed by what could.
+        let left_out = self.record.withheld.iter().filter(|withheld| {
+            (check.calls.is_empty() || check.calls.contains(&withheld.call))
+                && check.kind.is_none_or(|kind| kind == withheld.kind)
+        });
+        let (replaced, missing): (Vec<_>, Vec<_>) =
+            left_out.partition(|withheld| withheld.is_replaced);
+        match (outcome, missing.first(), replaced.first()) {
+            (outcome @ Outcome::Unmet { .. }, _, _) | (outcome, None, None) => outcome,
+            (Outcome::NotTestable { .. }, Some(missing), _) => not_testable(missing.why.clone()),
+            (Outcome::Met { .. }, Some(missing), _) => not_testable(format!(
+                "one part is met, another not asked: {}",
+                missing.why
+            )),
+            (outcome @ Outcome::NotTestable { .. }, None, _) => outcome,
+            (Outcome::Met { note }, None, Some(replaced)) => {
+                let parts = note
+                    .into_iter()
+                    .chain([format!("in part: {}", replaced.why)]);
+                Outcome::Met {
+                    note: Some(parts.collect::<Vec<_>>().join("; ")),
+                }
+            }
         }
     }
 
@@ -174,7 +218,10 @@ impl Evidence<'_> {
             .iter()
             .find_map(|connection| connection.capabilities.as_ref());
         let Some(capabilities) = greeted else {
-            return Some(format!("the client made no handshake of {}", self.revision));
+            return Some(match connections.last() {
+                Some(_) => format!("the client made no handshake of {}", self.revision),
+                None => "the client connected to no server".to_owned(),
+            });
         };
         if let Some(kind) = check.kind
             && capabilities.get(kind.capability()).is_none()
@@ -215,6 +262,34 @@ struct View<'a> {
 }
 
 impl<'a> View<'a> {
+    fn judge(&self) -> Outcome {
+        match self.check.expect {
+            Expectation::Exact => counts::exact(self),
+            Expectation::Handled => counts::handled(self),
+            Expectation::Ids => contract::ids(self),
+            Expectation::Answered => groups::answered(self),
+            Expectation::Whole => groups::whole(self),
+            Expectation::State => groups::state(self),
+            Expectation::Code => contract::code(self),
+            Expectation::Data => contract::data(self),
+            Expectation::RetryAfter => contract::retry_after(self),
+            Expectation::NoEcho => contract::no_echo(self),
+            Expectation::NothingInvented => counts::nothing_invented(self),
+            Expectation::AtOnce => conduct::at_once(self),
+            Expectation::Traffic => conduct::traffic(self),
+            Expectation::TaskCalls => conduct::task_calls(self),
+            Expectation::Calls => conduct::calls(self),
+            Expectation::Capabilities => conduct::capabilities(self),
+            Expectation::Ends => conduct::ends(self),
+        }
+    }
+
+    /// Whether the client rejects all questions of this kind in this call, as it may.
+    fn is_rejected(&self, question: &Question) -> bool {
+        let record = self.evidence.record;
+        record.rejects(&question.call, question.kind)
+    }
+
     /// The questions it is about, with what should have become of them.
     fn questions(&self) -> impl Iterator<Item = (&'a Question, &'a Expected)> {
         let Self { evidence, check } = *self;

@@ -1,12 +1,19 @@
 //! The command line.
 
 use std::{
-    fs, io, io::Write, net::SocketAddr, path::PathBuf, process::ExitCode, sync::Arc, time::Duration,
+    env, fs,
+    io::{self, Write},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    time::Duration,
 };
 
 use crate::{
     limits::Limits,
-    matrix, play,
+    matrix,
+    play::{self, Progress},
     protocol::{Revision, Transport},
     reference::{self, Wrong},
     report::{self, Totals},
@@ -86,8 +93,12 @@ struct RunArguments {
     /// The client's command; it gets the server as its last argument
     #[arg(long, value_name = "COMMAND", required = true)]
     client: Option<String>,
-    /// How the client reaches the servers
-    #[arg(long, value_enum, default_value_t = Transport::Stdio)]
+    /// The client is one for the official suite: it gets a URL as its last argument, and knows
+    /// neither several servers nor a log. The burst is played inside a scenario of that suite
+    #[arg(long, conflicts_with_all = ["scenario", "window", "slow"])]
+    official_client: bool,
+    /// How the client reaches the servers [default: stdio; with --official-client http]
+    #[arg(long, value_enum, hide_default_value = true, default_value_t = Transport::Stdio, default_value_if("official_client", "true", "http"))]
     transport: Transport,
     /// Play the scenarios of this protocol revision alone
     #[arg(long, value_enum)]
@@ -123,7 +134,9 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::Serve {
             transport: Serve::Stdio { to, server },
         }) => return pipe(to, &server),
-        Some(Command::ReferenceClient { wrong, server: _ }) => return be_client(wrong),
+        Some(Command::ReferenceClient { wrong, server }) => {
+            return be_client(wrong, server.as_deref());
+        }
         Some(Command::Matrix { jobs, write }) => block_on(play_matrix(jobs, write)),
         None => block_on(run(&cli.run)),
     };
@@ -143,8 +156,8 @@ fn pipe(to: SocketAddr, server: &str) -> ExitCode {
     }
 }
 
-fn be_client(wrong: Option<Wrong>) -> ExitCode {
-    match reference::run(wrong) {
+fn be_client(wrong: Option<Wrong>, server: Option<&str>) -> ExitCode {
+    match reference::run(wrong, server) {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("{why}");
@@ -181,26 +194,38 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
         silence: SILENCE,
         longest: Duration::from_secs(arguments.time_limit),
     };
+    check_program(&client.command)?;
+    let chosen = choose(arguments)?;
+    let unwritable =
+        |path: &Path, error: io::Error| format!("--report: {}: {error}", path.display());
+    if let Some(path) = &arguments.report {
+        // A run is not to be played for nothing.
+        fs::write(path, "").map_err(|error| unwritable(path, error))?;
+    }
     let client = Arc::new(client);
-    let chosen = choose(arguments)?.into_iter();
-    let plays = chosen.map(|scenario| (Arc::clone(&client), scenario));
-    let reports = play::all(plays, arguments.jobs, |report| {
-        print!("{}", report::scenario(report));
-        // A reader that has gone away shall not end the run.
-        let _ = io::stdout().flush();
+    let (all, mut begun) = (chosen.len(), 0);
+    let plays = chosen
+        .into_iter()
+        .map(|scenario| (Arc::clone(&client), scenario));
+    let reports = play::all_telling(plays, arguments.jobs, |progress| match progress {
+        Progress::Begins(scenario) => {
+            begun += 1;
+            eprintln!("playing {} ({begun} of {all})", scenario.name);
+        }
+        Progress::Ended(report) => say(&report::scenario(report)),
     })
     .await?;
     if let Some(path) = &arguments.report {
         let text = serde_json::to_string_pretty(&reports).map_err(|error| error.to_string())?;
-        fs::write(path, text + "\n").map_err(|error| format!("{}: {error}", path.display()))?;
+        fs::write(path, text + "\n").map_err(|error| unwritable(path, error))?;
     }
     let totals = Totals::of(&reports);
-    println!(
-        "{} met, {} unmet, {} not testable",
-        totals.met, totals.unmet, totals.not_testable
-    );
+    say(&report::totals(&totals));
     Ok(match totals {
-        Totals { failed: 1.., .. } | Totals { met: 0, .. } => CLIENT_FAILED,
+        Totals { failed: 1.., .. }
+        | Totals {
+            met: 0, unmet: 0, ..
+        } => CLIENT_FAILED,
         Totals { unmet: 1.., .. } => UNMET,
         _ => MET,
     })
@@ -214,30 +239,71 @@ async fn play_matrix(jobs: usize, write: bool) -> Result<u8, String> {
     Ok(if problems.is_empty() { MET } else { UNMET })
 }
 
+/// Prints, if anyone still reads: a reader that has gone away shall not end the run.
+fn say(text: &str) {
+    let mut output = io::stdout().lock();
+    let _ = output
+        .write_all(text.as_bytes())
+        .and_then(|()| output.flush());
+}
+
+/// Finds out at once what would otherwise fail once for every scenario.
+fn check_program(command: &[String]) -> Result<(), String> {
+    let program = command.first().ok_or("--client: there is no command")?;
+    let is_found = if program.contains('/') {
+        Path::new(program).is_file()
+    } else {
+        let folders = env::var_os("PATH").unwrap_or_default();
+        env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+    };
+    if is_found {
+        Ok(())
+    } else {
+        Err(format!(
+            "--client: there is no program {program:?}; a path with a slash is taken from the current folder, \
+             any other name is looked up in PATH"
+        ))
+    }
+}
+
 /// The scenarios that are played.
 fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
-    let all = scenario::all()?;
-    if let Some(name) = &arguments.scenario {
-        let names: Vec<_> = all.iter().map(|scenario| scenario.name.clone()).collect();
-        let named: Vec<_> = all
-            .into_iter()
-            .filter(|scenario| scenario.name == *name)
-            .collect();
-        return if named.is_empty() {
-            Err(format!(
-                "--scenario: no {name:?}, there are {}",
-                names.join(", ")
-            ))
-        } else {
-            Ok(named)
-        };
-    }
-    let is_chosen = |scenario: &Scenario| {
-        (arguments.slow || !scenario.slow)
-            && scenario.transports.contains(&arguments.transport)
+    let all = if arguments.official_client {
+        scenario::official()?
+    } else {
+        scenario::all()?
+    };
+    let can_be = |scenario: &Scenario| {
+        scenario.transports.contains(&arguments.transport)
             && arguments
                 .revision
                 .is_none_or(|only| only == scenario.revision)
     };
-    Ok(all.into_iter().filter(is_chosen).collect())
+    let Some(name) = &arguments.scenario else {
+        let is_chosen =
+            |scenario: &Scenario| (arguments.slow || !scenario.slow) && can_be(scenario);
+        let chosen: Vec<Scenario> = all.into_iter().filter(is_chosen).collect();
+        return if chosen.is_empty() {
+            Err(
+                "no scenario is played over this transport and in this revision: \
+                 official clients are reached by http and speak 2025-11-25"
+                    .to_owned(),
+            )
+        } else {
+            Ok(chosen)
+        };
+    };
+    let names: Vec<_> = all.iter().map(|scenario| scenario.name.clone()).collect();
+    let named = all.into_iter().find(|scenario| scenario.name == *name);
+    let named =
+        named.ok_or_else(|| format!("--scenario: no {name:?}, there are {}", names.join(", ")))?;
+    if can_be(&named) {
+        return Ok(vec![named]);
+    }
+    let transports: Vec<_> = named.transports.iter().map(|one| one.as_str()).collect();
+    Err(format!(
+        "--scenario: {name} is played in {} and over {}",
+        named.revision,
+        transports.join(" and ")
+    ))
 }

@@ -3,6 +3,7 @@
 
 mod checks;
 mod cli;
+mod declared;
 mod limits;
 mod matrix;
 mod model;

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use crate::{
     limits::Limits,
     protocol::{Kind, Scope},
-    record::{Question, Record},
+    record::{Fate, Question, Record},
 };
 
 /// What should have become of a question.
@@ -96,10 +96,11 @@ impl<'a> Model<'a> {
                 window: first.window,
             };
             let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
-            let is_beyond = first
+            let is_open = first
                 .group
-                .is_some_and(|group| record.groups[group].is_beyond);
-            let verdict = if is_beyond {
+                .map(|group| &record.groups[group])
+                .is_none_or(|group| group.fate == Fate::Open && !group.is_unseen());
+            let verdict = if !is_open {
                 Expected::Refused(Vec::new())
             } else if record.rejects(&first.call, first.kind) {
                 Expected::Admitted

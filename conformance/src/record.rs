@@ -50,8 +50,21 @@ pub(crate) struct Record {
     pub(crate) traffic: Vec<Request>,
     /// Replies to nothing that was asked, by id.
     pub(crate) strays: Vec<Value>,
+    /// What a server's script has and the server did not ask.
+    pub(crate) withheld: Vec<Withheld>,
     /// How many windows have ended; see [`Question::window`].
     pub(crate) window: u32,
+}
+
+/// Something that was not asked, since the client does not declare it or there is nothing to hold it to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Withheld {
+    pub(crate) call: String,
+    pub(crate) kind: Kind,
+    /// Whether others of its kind were asked in its place.
+    pub(crate) is_replaced: bool,
+    /// Why, for people.
+    pub(crate) why: String,
 }
 
 /// One connection of the client to a configured server.
@@ -99,9 +112,32 @@ pub(crate) struct Group {
     /// The keys of its entries, of those that are no questions too.
     pub(crate) keys: Vec<String>,
     pub(crate) state: Option<String>,
-    /// It is one round more than a call may have.
-    pub(crate) is_beyond: bool,
+    pub(crate) fate: Fate,
+    /// How often the client looked at the task that it belongs to.
+    pub(crate) polls: u32,
     pub(crate) answers: Vec<Answer>,
+}
+
+impl Group {
+    /// Whether it belongs to a task that the client did not follow: it was never asked.
+    pub(crate) const fn is_unseen(&self) -> bool {
+        let is_of_task = matches!(
+            self.door,
+            Door::Task | Door::Notification | Door::FailedTask
+        );
+        is_of_task && self.polls == 0
+    }
+}
+
+/// Whether a group can be answered at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    /// It can, if it fits.
+    Open,
+    /// It is one round more than a call may have.
+    Beyond,
+    /// One of its entries cannot be read.
+    Unreadable,
 }
 
 /// How a group of questions was asked.
@@ -109,10 +145,14 @@ pub(crate) struct Group {
 pub(crate) enum Door {
     /// By an `input_required` result.
     Round,
-    /// By a task.
+    /// By a task, to those who poll it.
     Task,
+    /// By a notification about a task, and by nothing else.
+    Notification,
     /// By an error -32042, to which there is no answer.
     UrlRequired,
+    /// By such an error of a task.
+    FailedTask,
 }
 
 /// What came back for a group.
@@ -200,11 +240,31 @@ impl Record {
             .iter()
             .filter(|question| question.call == call && question.kind == kind)
             .peekable();
-        questions.peek().is_some()
-            && questions.all(|question| {
-                let own_error = |error: &Value| error["code"] != REFUSED;
-                question.may_be_rejected && question.request.error().is_some_and(own_error)
-            })
+        let Some(first) = questions.peek().and_then(|first| first.request.error()) else {
+            return false;
+        };
+        // A library may use the code of a refusal for what it does not support.
+        let is_refusals_code = first["code"] == REFUSED;
+        let own_error = |error: &Value| {
+            (error["code"] == REFUSED) == is_refusals_code && error["data"]["cause"].is_null()
+        };
+        questions.all(|question| {
+            question.may_be_rejected && question.request.error().is_some_and(own_error)
+        })
+    }
+
+    /// When asking makes sense again, as the last refusal in a session says.
+    pub(crate) fn told_to_ask(&self, session: usize) -> Option<Duration> {
+        let asked = self.questions.iter().map(|question| &question.request);
+        let last = asked
+            .filter(|request| request.session == session)
+            .filter_map(|request| Some((request.replies.first()?.at, request.error()?)))
+            .max_by_key(|&(at, _)| at)?;
+        let (at, error) = last;
+        let seconds = error["data"]["retryAfterSeconds"].as_u64();
+        // More than a minute is no waiting time, and is found out elsewhere.
+        let seconds = seconds.filter(|&seconds| seconds <= 60)?;
+        Some(at + Duration::from_secs(seconds))
     }
 
     /// Whether everything asked in a session has a reply.
@@ -216,5 +276,54 @@ impl Record {
             .chain(&self.traffic)
             .filter(|request| request.session == session && request.id.is_some())
             .all(|request| !request.replies.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn rejects(errors: &[Value]) -> bool {
+        let questions = errors
+            .iter()
+            .map(|error| Question {
+                server: 0,
+                session: 0,
+                call: "call".to_owned(),
+                kind: Kind::Sampling,
+                may_be_rejected: true,
+                cancelled: false,
+                window: 0,
+                group: None,
+                request: Request {
+                    replies: vec![Reply {
+                        at: Duration::ZERO,
+                        outcome: Err(error.clone()),
+                    }],
+                    ..Request::new("sampling/createMessage", None, 0, Duration::ZERO)
+                },
+            })
+            .collect();
+        let record = Record {
+            questions,
+            ..Record::default()
+        };
+        record.rejects("call", Kind::Sampling)
+    }
+
+    #[test]
+    fn a_client_may_reject_what_it_does_not_take_and_no_limiter_is_taken_for_that() {
+        let own = json!({"code": -32602, "message": "what?"});
+        let other = json!({"code": -32600, "message": "what?"});
+        let unsupported = json!({"code": -32603, "message": "no tasks here"});
+        let refusal = json!({"code": -32603, "data": {"cause": "limit_exceeded"}});
+        assert!(rejects(&[own.clone(), other]));
+        assert!(rejects(&[unsupported.clone(), unsupported.clone()]));
+        // Some passed, and then there was no more room.
+        assert!(!rejects(&[own, unsupported]));
+        assert!(!rejects(&[refusal.clone(), refusal]));
+        assert!(!rejects(&[]));
     }
 }

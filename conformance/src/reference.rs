@@ -1,9 +1,13 @@
 //! A client that does as the contract of the suite says, written against the wire alone: right, or
 //! wrong in one way that is named. It shows that every scenario can be passed, and that it can fail.
 
+mod answers;
 mod calls;
 mod connection;
+mod hosted;
 mod limiter;
+mod link;
+mod transport;
 mod wrong;
 
 use std::{
@@ -11,7 +15,7 @@ use std::{
     env, fs,
     path::PathBuf,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -43,6 +47,7 @@ struct Shared {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Address {
+    Url(String),
     Command(Vec<String>),
 }
 
@@ -51,10 +56,16 @@ enum Address {
 /// # Errors
 ///
 /// A description of what went wrong with the configuration or a connection.
-pub(crate) fn run(wrong: Option<Wrong>) -> Result<(), String> {
-    let servers = variable("MCP_CONFORMANCE_SERVERS")?;
-    let servers: BTreeMap<String, Address> = serde_json::from_str(&servers)
-        .map_err(|error| format!("MCP_CONFORMANCE_SERVERS: {error}"))?;
+pub(crate) fn run(wrong: Option<Wrong>, only: Option<&str>) -> Result<(), String> {
+    let servers: BTreeMap<String, Address> = match (env::var("MCP_CONFORMANCE_SERVERS"), only) {
+        (Ok(servers), _) => serde_json::from_str(&servers)
+            .map_err(|error| format!("MCP_CONFORMANCE_SERVERS: {error}"))?,
+        // As a client of the official suite is told.
+        (Err(_), Some(url)) => {
+            BTreeMap::from([("server".to_owned(), Address::Url(url.to_owned()))])
+        }
+        (Err(error), None) => return Err(format!("MCP_CONFORMANCE_SERVERS: {error}")),
+    };
     let shared = Arc::new(Shared::new(wrong)?);
     let mut session = 0;
     for (name, address) in &servers {
@@ -140,6 +151,14 @@ impl Shared {
     fn is(&self, wrong: Wrong) -> bool {
         self.wrong == Some(wrong)
     }
+
+    fn is_modern(&self) -> bool {
+        self.revision == Revision::Rounds
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn variable(name: &str) -> Result<String, String> {

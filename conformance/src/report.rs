@@ -19,7 +19,7 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     );
     for check in &report.checks {
         let (word, about) = match &check.outcome {
-            Outcome::Met { note } => ("met", note.unwrap_or_default()),
+            Outcome::Met { note } => ("met", note.as_deref().unwrap_or_default()),
             Outcome::Unmet { why } => ("UNMET", why.as_str()),
             Outcome::NotTestable { why } => ("not testable", why.as_str()),
         };
@@ -53,6 +53,31 @@ pub(crate) struct Totals {
     pub(crate) not_testable: usize,
     /// Scenarios in which the client failed as a program.
     pub(crate) failed: usize,
+}
+
+/// The last lines of a run.
+pub(crate) fn totals(totals: &Totals) -> String {
+    let Totals {
+        met,
+        unmet,
+        not_testable,
+        failed,
+    } = totals;
+    let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
+    // Writing to a string does not fail.
+    let _ = match (met + unmet, failed) {
+        (_, 1..) => writeln!(
+            text,
+            "the client failed in {failed} scenarios: what it printed stands under each; \
+             --revision plays one revision alone"
+        ),
+        (0, 0) => writeln!(
+            text,
+            "nothing could be tested: a client takes part by connecting to the servers, listing and calling their tools"
+        ),
+        _ => Ok(()),
+    };
+    text
 }
 
 impl Totals {

@@ -4,6 +4,7 @@ use std::{
     ffi::OsString,
     fs::{self, File},
     io,
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
@@ -20,7 +21,7 @@ use crate::{
     limits::Limits,
     model::Model,
     protocol::{Revision, Transport},
-    record::Recorder,
+    record::{Connection, Record, Recorder},
     scenario::Scenario,
     server::{Entrance, Stage},
 };
@@ -113,7 +114,9 @@ pub(crate) async fn scenario(
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
     let mut command = client_command(client, scenario, &entrance)?;
-    command.env("QUESTION_CONFORMANCE_LOG", &log);
+    if !scenario.is_official {
+        command.env("QUESTION_CONFORMANCE_LOG", &log);
+    }
     let output = File::create(&printed).map_err(|error| error.to_string())?;
     let errors = output.try_clone().map_err(|error| error.to_string())?;
     command.stdin(Stdio::null()).stdout(output).stderr(errors);
@@ -139,6 +142,8 @@ pub(crate) async fn scenario(
         Err(why) => return Err(why),
     };
     let record = stage.recorder.lock().clone();
+    let client_failed =
+        client_failed.map(|why| format!("{why}; {}", whereabouts(scenario, &record)));
     let evidence = Evidence {
         scenario,
         revision,
@@ -215,10 +220,12 @@ fn client_command(
     if let Some(file) = &client.limits_file {
         command.env("QUESTION_CONFORMANCE_LIMITS", absolute(file)?);
     }
-    command.env(
-        "MCP_CONFORMANCE_SERVERS",
-        Value::Object(servers).to_string(),
-    );
+    if !scenario.is_official {
+        command.env(
+            "MCP_CONFORMANCE_SERVERS",
+            Value::Object(servers).to_string(),
+        );
+    }
     Ok(command)
 }
 
@@ -242,16 +249,51 @@ fn absolute(path: &Path) -> Result<OsString, String> {
     Ok(path.into_os_string())
 }
 
+/// How far a client got, for people who look for what is wrong with it.
+fn whereabouts(scenario: &Scenario, record: &Record) -> String {
+    let server = |place: usize| &scenario.servers[place].name;
+    if let Some(call) = record.calls.last() {
+        let open = record.connections.len();
+        return format!(
+            "its last call was {} of the server {}, on its connection number {open}",
+            call.name,
+            server(call.server),
+        );
+    }
+    let greeted = |connection: &&Connection| connection.capabilities.is_some();
+    if let Some(connection) = record.connections.iter().rfind(greeted) {
+        let name = server(connection.server);
+        return format!("it shook hands with the server {name} and made no call");
+    }
+    match record.connections.last() {
+        Some(connection) => format!(
+            "it connected to the server {} and made no handshake of {}",
+            server(connection.server),
+            scenario.revision
+        ),
+        None => "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS, and that of \
+                 a single one is the last argument as well"
+            .to_owned(),
+    }
+}
+
 /// Runs the client to its end, or ends it with all that it started.
 async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, String> {
-    let mut child = command
-        .spawn()
-        .map_err(|error| format!("the client did not start: {error}"))?;
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            let program = command.as_std().get_program().display().to_string();
+            return Ok(Ending::NotStarted(format!("{program}: {error}")));
+        }
+    };
     let group = Group::of(&child);
     match timeout(longest, child.wait()).await {
         Ok(Ok(status)) => {
             group.leave();
-            Ok(Ending::Exited(status.code()))
+            Ok(match (status.code(), status.signal()) {
+                (None, Some(signal)) => Ending::Killed(signal),
+                (code, _) => Ending::Exited(code),
+            })
         }
         Ok(Err(error)) => Err(format!("the client cannot be waited for: {error}")),
         Err(_) => Ok(Ending::TimedOut(longest)),

@@ -1,6 +1,9 @@
 //! Scenarios: what scripted servers do, and what is checked afterwards. Data, read from TOML files.
 
-use std::{fs, path::PathBuf};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 use serde::Deserialize;
 
@@ -22,6 +25,10 @@ pub(crate) struct Scenario {
     /// The file's name without its ending.
     #[serde(skip)]
     pub(crate) name: String,
+    /// Whether its name and tools are those of a scenario of the official suite, for clients that
+    /// know its contract and not this suite's.
+    #[serde(skip)]
+    pub(crate) is_official: bool,
     /// What happens, in one sentence.
     pub(crate) title: String,
     /// The revision it is played in.
@@ -117,6 +124,14 @@ pub(crate) enum Step {
     UrlRequired {
         /// How many URLs it names.
         count: Quantity,
+        /// How it names them.
+        #[serde(default)]
+        list: UrlList,
+    },
+    /// Makes the call a task that fails with an error -32042.
+    TaskFails {
+        /// How many URLs the error names.
+        count: Quantity,
     },
     /// Closes the connection without a result.
     Close {},
@@ -161,6 +176,10 @@ pub(crate) enum Shape {
     Plain,
     /// An elicitation by URL; sampling stays plain.
     Url,
+    /// Sampling with tools; an elicitation stays plain.
+    WithTools,
+    /// To be run as a task by the client (2025-11-25).
+    AsTask,
     /// Without the member `params`.
     NoParams,
     /// `params` is null.
@@ -176,7 +195,10 @@ pub(crate) enum Shape {
 impl Shape {
     /// Whether a client may answer it with an error of its own while there is room.
     pub(crate) const fn is_malformed(self) -> bool {
-        !matches!(self, Self::Plain | Self::Url)
+        !matches!(
+            self,
+            Self::Plain | Self::Url | Self::WithTools | Self::AsTask
+        )
     }
 }
 
@@ -206,6 +228,54 @@ pub(crate) struct Entries {
     pub(crate) roots: bool,
     #[serde(default)]
     pub(crate) state: State,
+    /// What is wrong with one more entry, if there is one.
+    #[serde(default)]
+    pub(crate) bad_entry: Option<BadEntry>,
+    /// How a task says what it asks.
+    #[serde(default)]
+    pub(crate) notified: Notified,
+}
+
+/// An entry of a round that no one can read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum BadEntry {
+    /// A question with a required member of the wrong type.
+    WrongType,
+    /// Null instead of a request.
+    Null,
+    /// A method that nothing is asked by.
+    UnknownMethod,
+}
+
+/// How a task says what it asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Notified {
+    /// To those who poll it.
+    #[default]
+    Never,
+    /// By `notifications/tasks` as well, again and again.
+    Too,
+    /// By `notifications/tasks` alone.
+    Only,
+}
+
+/// The list of an error -32042.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum UrlList {
+    /// As the specification has it.
+    #[default]
+    Complete,
+    /// There is no `data`.
+    NoData,
+    /// A text stands in its place.
+    Text,
+    /// It is empty.
+    Empty,
+    /// Its entries are numbers.
+    Numbers,
 }
 
 /// The `requestState` of a round.
@@ -241,8 +311,8 @@ pub(crate) enum Point {
     Half,
     /// It is about to end.
     BeforeEnd,
-    /// It has ended.
-    AfterEnd,
+    /// The point that the client's last refusal names, or when it has surely ended.
+    AsTold,
 }
 
 /// A named check, and the requirements that it proves.
@@ -263,12 +333,24 @@ pub(crate) struct Check {
     pub(crate) expect: Expectation,
 }
 
-/// All scenarios, sorted by name.
+/// All scenarios of this suite, sorted by name.
 pub(crate) fn all() -> Result<Vec<Scenario>, String> {
-    let folder = folder();
+    read(&folder())
+}
+
+/// The scenarios that are played inside such of the official suite, sorted by name.
+pub(crate) fn official() -> Result<Vec<Scenario>, String> {
+    let mut scenarios = read(&folder().join("official"))?;
+    for scenario in &mut scenarios {
+        scenario.is_official = true;
+    }
+    Ok(scenarios)
+}
+
+fn read(folder: &Path) -> Result<Vec<Scenario>, String> {
     let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", folder.display());
     let mut scenarios = Vec::new();
-    for entry in fs::read_dir(&folder).map_err(|error| problem(&error))? {
+    for entry in fs::read_dir(folder).map_err(|error| problem(&error))? {
         let path = entry.map_err(|error| problem(&error))?.path();
         let name = path.file_stem().and_then(|stem| stem.to_str());
         let (Some(name), true) = (name, path.extension().is_some_and(|end| end == "toml")) else {
@@ -310,6 +392,18 @@ fn parse(name: &str, text: &str) -> Result<Scenario, String> {
             return Err(format!(
                 "check {:?} names an unknown call {call:?}",
                 check.name
+            ));
+        }
+        if let Some(server) = scenario.servers.iter().find(|server| {
+            let mut calls = server.all_calls();
+            let is_meant = |call: &Call| check.calls.contains(&call.name);
+            check.expect == Expectation::Handled
+                && calls.any(is_meant)
+                && !server.all_calls().all(is_meant)
+        }) {
+            return Err(format!(
+                "check {:?} looks at some of the calls of {}: handlers' logs tell servers apart, not calls",
+                check.name, server.name
             ));
         }
         if check.requires.is_empty() {

@@ -18,7 +18,13 @@ from fastmcp import Client as FastMcpClient
 from fastmcp.client.elicitation import ElicitResult
 from fastmcp.client.transports import StdioTransport, StreamableHttpTransport
 from mcp import MCPError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, ElicitRequestFormParams
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    ElicitRequestFormParams,
+    SamplingCapability,
+    SamplingToolsCapability,
+)
 
 # The errors by which the SDK tells that the connection has ended, as far as they can be told from a server's.
 ENDINGS = {
@@ -53,6 +59,7 @@ class FastMcp(Client):
             transport,
             mode=mode,
             sampling_handler=sample,
+            sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
             elicitation_handler=elicit,
             roots=[],
         ) as client:

@@ -24,6 +24,8 @@ from mcp.types import (
     ElicitResult,
     ListRootsResult,
     PaginatedRequestParams,
+    SamplingCapability,
+    SamplingToolsCapability,
     TextContent,
 )
 
@@ -75,6 +77,7 @@ class PythonV1(Client):
                 read,
                 write,
                 sampling_callback=sample,
+                sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
                 elicitation_callback=elicit,
                 list_roots_callback=roots,
             ) as session:

@@ -22,6 +22,8 @@ from mcp_types import (
     ElicitRequestFormParams,
     ElicitResult,
     ListRootsResult,
+    SamplingCapability,
+    SamplingToolsCapability,
     TextContent,
 )
 
@@ -70,6 +72,7 @@ class PythonV2(Client):
             address,
             mode=mode,
             sampling_callback=sample,
+            sampling_capabilities=SamplingCapability(tools=SamplingToolsCapability()),
             elicitation_callback=elicit,
             list_roots_callback=roots,
         ) as client:

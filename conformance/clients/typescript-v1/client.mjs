@@ -18,7 +18,7 @@ revision([LEGACY]);
 async function connect(server, address) {
     const client = new Client(
         { name: 'typescript-v1', version: '1.0.0' },
-        { capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} } },
+        { capabilities: { sampling: { tools: {} }, elicitation: { form: {}, url: {} }, roots: {} } },
     );
     client.setRequestHandler(CreateMessageRequestSchema, async ({ method }) => {
         await handling(server, method);

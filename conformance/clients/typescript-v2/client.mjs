@@ -14,7 +14,7 @@ async function connect(server, address) {
     const client = new Client(
         { name: 'typescript-v2', version: '1.0.0' },
         {
-            capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: {} },
+            capabilities: { sampling: { tools: {} }, elicitation: { form: {}, url: {} }, roots: {} },
             versionNegotiation: { mode: wanted === LEGACY ? 'legacy' : { pin: wanted } },
         },
     );

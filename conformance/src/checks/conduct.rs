@@ -1,7 +1,7 @@
 //! How the client behaves besides answering and refusing.
 
 use super::{Ending, MET, Outcome, View, not_testable, unmet};
-use crate::scenario::Server;
+use crate::{record::Request, scenario::Server};
 
 pub(super) fn at_once(view: &View<'_>) -> Outcome {
     let refusals = match view.refusals() {
@@ -40,11 +40,26 @@ pub(super) fn traffic(view: &View<'_>) -> Outcome {
         let capabilities = connection.capabilities.as_ref();
         capabilities.is_some_and(|declared| declared.get("roots").is_some())
     });
+    all_answered(
+        record
+            .traffic
+            .iter()
+            .filter(|request| request.method != "roots/list" || declares_roots),
+        "no other request was sent",
+    )
+}
+
+pub(super) fn task_calls(view: &View<'_>) -> Outcome {
+    let traffic = view.evidence.record.traffic.iter();
+    all_answered(
+        traffic.filter(|request| request.method.starts_with("tasks/")),
+        "the client runs no question as a task",
+    )
+}
+
+fn all_answered<'a>(requests: impl Iterator<Item = &'a Request>, if_none: &str) -> Outcome {
     let mut seen = false;
-    for request in &record.traffic {
-        if request.method == "roots/list" && !declares_roots {
-            continue;
-        }
+    for request in requests {
         seen = true;
         if request.result().is_none() {
             let got = request
@@ -56,11 +71,7 @@ pub(super) fn traffic(view: &View<'_>) -> Outcome {
             ));
         }
     }
-    if seen {
-        MET
-    } else {
-        not_testable("no other request was sent")
-    }
+    if seen { MET } else { not_testable(if_none) }
 }
 
 pub(super) fn calls(view: &View<'_>) -> Outcome {

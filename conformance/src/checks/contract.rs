@@ -1,5 +1,7 @@
 //! What a refusal looks like on the wire.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::{MET, Outcome, View, unmet};
@@ -107,23 +109,38 @@ pub(super) fn retry_after(view: &View<'_>) -> Outcome {
         let Some(told) = told.filter(|&told| (1..=window.as_secs()).contains(&told)) else {
             return Err(format!("data.retryAfterSeconds is {wanted}"));
         };
-        // The window opened between the first question of its owners and that one's reply.
-        let first = view
-            .evidence
-            .record
-            .questions
-            .iter()
-            .find(|first| {
-                first.server == question.server
-                    && first.kind == question.kind
-                    && first.window == question.window
-            })
+        // A window opened between the first question of its owner and that one's reply, and the
+        // client decided between this question and its reply.
+        let alike = |first: &&Question| {
+            first.server == question.server
+                && first.kind == question.kind
+                && first.window == question.window
+        };
+        let questions = || view.evidence.record.questions.iter().filter(alike);
+        let of_server = questions().next().unwrap_or(question);
+        let of_session = questions()
+            .find(|first| first.session == question.session)
             .unwrap_or(question);
-        let promised = question.request.replies[0].at + std::time::Duration::from_secs(told);
-        if promised < first.request.sent + window {
+        let wait = Duration::from_secs(told);
+        let promised = question.request.replies[0].at + wait;
+        if promised < of_server.request.sent + window {
             return Err(format!(
                 "data.retryAfterSeconds ends after the window: asking again then would be {:.1} s too early",
-                (first.request.sent + window - promised).as_secs_f64(),
+                (of_server.request.sent + window - promised).as_secs_f64(),
+            ));
+        }
+        // Whole seconds are rounded up.
+        let latest = of_session
+            .request
+            .replies
+            .first()
+            .map_or(promised, |reply| reply.at)
+            + window
+            + Duration::from_secs(1);
+        if question.request.sent + wait > latest {
+            return Err(format!(
+                "data.retryAfterSeconds ends with the window: asking could go on {:.1} s earlier",
+                (question.request.sent + wait - latest).as_secs_f64(),
             ));
         }
         Ok(())

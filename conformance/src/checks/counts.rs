@@ -1,9 +1,16 @@
 //! How many questions were answered, refused and handled.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
-use super::{MET, Outcome, View, not_testable, unmet};
-use crate::{limits, model::Expected, protocol::Kind, record::REFUSED};
+use super::{MET, NO_TASKS, Outcome, View, not_testable, unmet};
+use crate::{
+    limits,
+    model::Expected,
+    protocol::Kind,
+    record::{Door, Group, Question, REFUSED},
+};
 
 /// Whether an error is a limiter's, and not what the client says to a malformed question.
 pub(super) fn is_refusal(error: &Value) -> bool {
@@ -11,51 +18,87 @@ pub(super) fn is_refusal(error: &Value) -> bool {
 }
 
 pub(super) fn exact(view: &View<'_>) -> Outcome {
-    let mut asked = 0;
-    for kind in view.kinds() {
-        let of_kind = || {
-            view.questions()
-                .filter(|(question, _)| question.kind == kind)
-        };
+    let mut bursts = BTreeMap::new();
+    for (question, expected) in view.questions() {
         // What has no id has no reply; what the client rejects altogether reaches nobody.
-        let all = of_kind().filter(|(question, _)| {
-            question.request.id.is_some() && !view.evidence.record.rejects(&question.call, kind)
-        });
-        let (mut answered, mut refused, mut silent) = (0, 0, 0);
-        let (mut to_admit, mut to_refuse) = (0, 0);
-        for (question, expected) in all {
-            asked += 1;
-            match expected {
-                Expected::Admitted => to_admit += 1,
-                Expected::Refused(_) => to_refuse += 1,
-            }
-            let request = &question.request;
-            match (request.result(), request.error()) {
-                (Some(_), _) => answered += 1,
-                (None, Some(error)) if !question.may_be_rejected || is_refusal(error) => {
-                    refused += 1
-                }
-                // The client's own error for what it cannot read.
-                (None, Some(_)) => answered += 1,
-                (None, None) => silent += 1,
-            }
+        if question.request.id.is_none() || view.is_rejected(question) {
+            continue;
         }
-        if (answered, refused) != (to_admit, to_refuse) {
-            let why = format!(
-                "of {} {kind} questions {answered} were answered, {refused} refused and {silent} left without a reply, \
-                 where {to_admit} should be answered and {to_refuse} refused{}",
-                to_admit + to_refuse,
-                bounds(view, kind),
-            );
-            return unmet(why);
-        }
+        let key = (question.request.sent, question.kind);
+        let burst: &mut Burst<'_> = bursts.entry(key).or_insert_with(|| Burst::of(question));
+        burst.count(question, expected);
     }
-    if asked == 0 {
-        return not_testable(
+    let wrong = bursts
+        .iter()
+        .filter_map(|(&(_, kind), burst)| Some(burst.wrong(kind)? + &bounds(view, kind)));
+    match wrong.reduce(|all, one| format!("{all}; {one}")) {
+        Some(why) => unmet(why),
+        None if bursts.is_empty() => not_testable(
             "nothing is asked under these limits, or the client takes no such questions",
-        );
+        ),
+        None => MET,
     }
-    MET
+}
+
+/// What became of the questions of one kind that were asked in one write.
+#[derive(Debug)]
+struct Burst<'a> {
+    call: &'a str,
+    answered: u32,
+    refused: u32,
+    silent: u32,
+    to_admit: u32,
+    to_refuse: u32,
+}
+
+impl<'a> Burst<'a> {
+    fn of(question: &'a Question) -> Self {
+        Self {
+            call: &question.call,
+            answered: 0,
+            refused: 0,
+            silent: 0,
+            to_admit: 0,
+            to_refuse: 0,
+        }
+    }
+
+    fn count(&mut self, question: &Question, expected: &Expected) {
+        match expected {
+            Expected::Admitted => self.to_admit += 1,
+            Expected::Refused(_) => self.to_refuse += 1,
+        }
+        let request = &question.request;
+        match (request.result(), request.error()) {
+            (Some(_), _) => self.answered += 1,
+            (None, Some(error)) if !question.may_be_rejected || is_refusal(error) => {
+                self.refused += 1;
+            }
+            // The client's own error for what it cannot read.
+            (None, Some(_)) => self.answered += 1,
+            (None, None) => self.silent += 1,
+        }
+    }
+
+    /// What is wrong, if something is.
+    fn wrong(&self, kind: Kind) -> Option<String> {
+        let Self {
+            call,
+            answered,
+            refused,
+            silent,
+            to_admit,
+            to_refuse,
+        } = self;
+        if (answered, refused) == (to_admit, to_refuse) {
+            return None;
+        }
+        Some(format!(
+            "of {} {kind} questions in the call {call} {answered} were answered, {refused} refused and \
+             {silent} left without a reply, where {to_admit} should be answered and {to_refuse} refused",
+            to_admit + to_refuse,
+        ))
+    }
 }
 
 /// Which limits of a kind are set, for people to look them up.
@@ -78,32 +121,64 @@ const BY_REPLIES: &str = "judged by success replies, since the client wrote no l
 
 pub(super) fn handled(view: &View<'_>) -> Outcome {
     let evidence = view.evidence;
-    let mut asked = false;
+    let (mut asked, mut unfollowed) = (false, false);
     for kind in view.kinds() {
         for (place, server) in evidence.scenario.servers.iter().enumerate() {
             let here = || {
                 view.questions()
                     .filter(move |(question, _)| question.kind == kind && question.server == place)
             };
+            if here().next().is_none() && !view.check.calls.is_empty() {
+                continue;
+            }
             asked |= here().next().is_some();
             let allowed = here()
                 .filter(|(_, expected)| expected.is_admitted())
                 .count();
             let at_most = here().any(|(question, _)| question.may_be_rejected);
+            let group = |question: &Question| {
+                let place = question.group?;
+                Some(&evidence.record.groups[place])
+            };
             let handled = match &evidence.handled {
                 Some(log) => entries(log, &server.name, kind),
                 None => here()
-                    .filter(|(question, _)| question.request.result().is_some())
+                    .filter(|(question, _)| {
+                        let answered =
+                            group(question).is_some_and(|group| !group.answers.is_empty());
+                        answered || question.request.result().is_some()
+                    })
                     .count(),
             };
+            let came_by = |door| {
+                here().any(|(question, _)| group(question).is_some_and(|group| group.door == door))
+            };
+            unfollowed |= here().any(|(question, _)| group(question).is_some_and(Group::is_unseen));
+            if came_by(Door::Notification) && handled == 0 {
+                return not_testable("the client shows nothing of what a notification asks");
+            }
+            let has_urls = came_by(Door::UrlRequired) || came_by(Door::FailedTask);
+            if has_urls && evidence.handled.is_none() {
+                return not_testable(
+                    "nothing comes back for URLs, and the client wrote no log of its handlers",
+                );
+            }
             if handled > allowed || (handled < allowed && !at_most) {
                 return unmet(format!(
                     "{handled} {kind} questions of the server {} reached the handler, where the limits let {allowed} pass: \
-                     decide before any handler runs",
+                     decide before any handler runs{}",
                     server.name,
+                    if evidence.handled.is_none() {
+                        format!(" ({BY_REPLIES})")
+                    } else {
+                        String::new()
+                    },
                 ));
             }
         }
+    }
+    if unfollowed {
+        return not_testable(NO_TASKS);
     }
     match (asked, &evidence.handled) {
         (false, _) => not_testable(
@@ -111,7 +186,7 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
         ),
         (true, Some(_)) => MET,
         (true, None) => Outcome::Met {
-            note: Some(BY_REPLIES),
+            note: Some(BY_REPLIES.to_owned()),
         },
     }
 }
@@ -136,7 +211,7 @@ pub(super) fn nothing_invented(view: &View<'_>) -> Outcome {
     }
     let Some(log) = &view.evidence.handled else {
         return Outcome::Met {
-            note: Some(BY_REPLIES),
+            note: Some(BY_REPLIES.to_owned()),
         };
     };
     for kind in view.kinds() {

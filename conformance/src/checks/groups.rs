@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{MET, Outcome, View, not_testable, unmet};
+use super::{MET, NO_TASKS, Outcome, View, not_testable, unmet};
 use crate::{
     model::Expected,
-    record::{Door, Group},
+    record::{Door, Fate, Group},
 };
 
 pub(super) fn answered(view: &View<'_>) -> Outcome {
@@ -21,12 +21,18 @@ pub(super) fn answered(view: &View<'_>) -> Outcome {
             (true, times) => Err(format!(
                 "a {what} in the call {call} was answered {times} times: show and answer no question twice"
             )),
-            (false, _) if group.is_beyond => Err(format!(
-                "the call {call} went on after as many rounds as proto.askRounds allows: end it with an error"
-            )),
-            (false, _) => Err(format!(
-                "a {what} in the call {call} was answered, and there is no room for it: send nothing, end the call with an error"
-            )),
+            (false, _) => Err(match group.fate {
+                Fate::Beyond => format!(
+                    "the call {call} went on after as many rounds as proto.askRounds allows: end it with an error"
+                ),
+                Fate::Unreadable => format!(
+                    "a {what} in the call {call} was answered, and one of its entries cannot be read: \
+                     send nothing, end the call with an error"
+                ),
+                Fate::Open => format!(
+                    "a {what} in the call {call} was answered, and there is no room for it: send nothing, end the call with an error"
+                ),
+            }),
         }
     })
 }
@@ -81,25 +87,29 @@ pub(super) fn state(view: &View<'_>) -> Outcome {
 const fn name(door: Door) -> &'static str {
     match door {
         Door::Round => "round",
-        Door::Task => "task",
-        Door::UrlRequired => "list of URLs",
+        Door::Task | Door::Notification => "task",
+        Door::UrlRequired | Door::FailedTask => "list of URLs",
     }
 }
 
 /// Looks at each group that can be answered. The second argument of `look` is whether it fits.
 fn each_group(view: &View<'_>, look: impl Fn(&Group, bool) -> Result<(), String>) -> Outcome {
     let evidence = view.evidence;
-    let mut looked = false;
+    let (mut looked, mut unseen) = (false, false);
     for (place, group) in evidence.record.groups.iter().enumerate() {
         let is_meant = view.check.calls.is_empty() || view.check.calls.contains(&group.call);
-        if !is_meant || group.door == Door::UrlRequired {
+        if !is_meant || !matches!(group.door, Door::Round | Door::Task) {
+            continue;
+        }
+        if group.is_unseen() {
+            unseen = true;
             continue;
         }
         looked = true;
         let questions = evidence.record.questions.iter().zip(&evidence.expected);
         let of_group = questions.filter(|(question, _)| question.group == Some(place));
         // A round with a state alone has no questions, and is bounded all the same.
-        let is_admitted = !group.is_beyond
+        let is_admitted = group.fate == Fate::Open
             && of_group
                 .map(|(_, expected)| expected)
                 .all(Expected::is_admitted);
@@ -107,7 +117,9 @@ fn each_group(view: &View<'_>, look: impl Fn(&Group, bool) -> Result<(), String>
             return unmet(why);
         }
     }
-    if looked {
+    if unseen {
+        not_testable(NO_TASKS)
+    } else if looked {
         MET
     } else {
         not_testable("the client was asked nothing in this way")

@@ -4,8 +4,8 @@ use std::{collections::BTreeSet, sync::atomic::Ordering, thread, time::Duration}
 
 use serde_json::{Map, Value, json};
 
-use super::{connection::Connection, wrong::Wrong};
-use crate::protocol::{Kind, Revision};
+use super::{answers::is_readable, connection::Connection, wrong::Wrong};
+use crate::protocol::Kind;
 
 /// A call that a server offers.
 #[derive(Clone, Debug)]
@@ -51,7 +51,10 @@ impl Connection {
         for round in 0.. {
             let reply = self.request(call.method, params.clone()).ok_or(Closed)?;
             if reply["error"]["code"] == -32042 {
-                self.show_urls(&reply["error"]["data"]["elicitations"]);
+                self.show_urls(
+                    &reply["error"]["data"]["elicitations"],
+                    Wrong::UrlsUnguarded,
+                );
             }
             let result = &reply["result"];
             if result["resultType"] == "task" {
@@ -103,21 +106,48 @@ impl Connection {
 
     /// Answers all entries, if they may be.
     fn answer_together(&self, entries: &Map<String, Value>, is_guarded: bool) -> Together {
-        let kind = |entry: &Value| Kind::of(entry["method"].as_str().unwrap_or_default());
+        let mut entries = entries.clone();
+        let is_readable = |entry: &Value| match entry["method"].as_str() {
+            Some("roots/list") => true,
+            Some(method) => {
+                let kind = Kind::of(method);
+                kind.is_some_and(|kind| is_readable(kind, &entry["params"]))
+            }
+            None => false,
+        };
+        let unreadable = entries.values().any(|entry| !is_readable(entry));
+        if self.is(Wrong::LeavesOutUnreadable) {
+            entries.retain(|_, entry| is_readable(entry));
+        } else if unreadable && self.is(Wrong::ReadsAsItGoes) {
+            entries.retain(|_, entry| is_readable(entry));
+            self.answer_readable(&entries, is_guarded);
+            return Together::Refused;
+        } else if unreadable {
+            if self.is(Wrong::ChargesUnreadable) {
+                // Whether there was room makes no difference to what comes next.
+                let _ = self.admit(&self.kinds(&entries));
+            }
+            return Together::Refused;
+        }
+        self.answer_readable(&entries, is_guarded)
+    }
+
+    /// The questions among entries.
+    fn kinds(&self, entries: &Map<String, Value>) -> Vec<Kind> {
         let mut kinds: Vec<Kind> = entries.values().filter_map(kind).collect();
         if self.is(Wrong::EverythingIsAQuestion) {
-            kinds.extend(
-                entries
-                    .values()
-                    .filter(|entry| kind(entry).is_none())
-                    .map(|_| Kind::Elicitation),
-            );
+            let others = entries.values().filter(|entry| kind(entry).is_none());
+            kinds.extend(others.map(|_| Kind::Elicitation));
         }
         if self.is(Wrong::RoundCountsOnce) {
             kinds.truncate(1);
         }
+        kinds
+    }
+
+    fn answer_readable(&self, entries: &Map<String, Value>, is_guarded: bool) -> Together {
         let one_by_one = self.is(Wrong::EntryByEntry) || self.is(Wrong::HalfRound);
-        if is_guarded && !one_by_one && self.admit(&kinds).is_err() {
+        if is_guarded && !one_by_one && self.admit(&self.kinds(entries)).is_err() {
             let answer = |kind: Kind| self.fabricated(kind);
             let fabricated: Option<Map<String, Value>> = entries
                 .iter()
@@ -151,6 +181,12 @@ impl Connection {
                 .request("tasks/get", json!({"taskId": id}))
                 .ok_or(Closed)?;
             let task = &reply["result"];
+            if task["status"] == "failed" && task["error"]["code"] == -32042 {
+                self.show_urls(
+                    &task["error"]["data"]["elicitations"],
+                    Wrong::FailedTasksUnguarded,
+                );
+            }
             if task["status"] != "working" && task["status"] != "input_required" {
                 return Ok(());
             }
@@ -159,7 +195,7 @@ impl Connection {
                 .cloned()
                 .unwrap_or_default();
             let is_new = |key: &String| !seen.contains(key);
-            let new: Map<String, Value> = entries
+            let mut new: Map<String, Value> = entries
                 .iter()
                 .filter(|(key, _)| self.is(Wrong::ShowsTaskTwice) || is_new(key))
                 .map(|(key, entry)| (key.clone(), entry.clone()))
@@ -172,9 +208,11 @@ impl Connection {
             }
             if !new.is_empty() {
                 seen.extend(new.keys().cloned());
+                let shown = self.take_shown(id, &mut new);
                 match self.answer_together(&new, !self.is(Wrong::TasksUnguarded)) {
                     Together::Refused => return Ok(()),
-                    Together::Answered(responses) => {
+                    Together::Answered(mut responses) => {
+                        responses.extend(shown);
                         let answer = json!({"taskId": id, "inputResponses": responses});
                         self.request("tasks/update", answer).ok_or(Closed)?;
                     }
@@ -185,11 +223,32 @@ impl Connection {
         }
     }
 
+    /// The answers to what a notification brought before the poll, and takes it out of `new`.
+    fn take_shown(&self, task: &Value, new: &mut Map<String, Value>) -> Map<String, Value> {
+        let task = task.as_str().unwrap_or_default();
+        let keys: Vec<String> = new.keys().cloned().collect();
+        let answered = |key: String| Some((key.clone(), self.shown(task, &key)?));
+        let shown: Map<String, Value> = keys.into_iter().filter_map(answered).collect();
+        if self.is(Wrong::ChargesNotifiedAgain) {
+            // Whether there was room makes no difference to what comes next.
+            let _ = self.admit(&vec![Kind::Elicitation; shown.len()]);
+        }
+        if !self.is(Wrong::ShowsNotifiedAgain) {
+            new.retain(|key, _| !shown.contains_key(key));
+        }
+        shown
+    }
+
     /// Shows the URLs of an error: to a person, in a real client.
-    fn show_urls(&self, elicitations: &Value) {
-        let count = elicitations.as_array().map_or(1, Vec::len);
+    fn show_urls(&self, elicitations: &Value, if_wrong: Wrong) {
+        let listed = elicitations.as_array().map_or(0, Vec::len);
+        let count = if self.is(Wrong::ReadableUrlsOnly) {
+            listed
+        } else {
+            listed.max(1)
+        };
         let kinds = vec![Kind::Elicitation; count];
-        if self.is(Wrong::UrlsUnguarded) || self.admit(&kinds).is_ok() {
+        if self.is(if_wrong) || self.admit(&kinds).is_ok() {
             for kind in kinds {
                 self.handle(kind);
             }
@@ -197,10 +256,10 @@ impl Connection {
             self.shared().has_refused.store(true, Ordering::Relaxed);
         }
     }
+}
 
-    pub(super) fn is_modern(&self) -> bool {
-        self.shared().revision == Revision::Rounds
-    }
+fn kind(entry: &Value) -> Option<Kind> {
+    Kind::of(entry["method"].as_str()?)
 }
 
 fn roots() -> Value {

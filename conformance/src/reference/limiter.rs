@@ -197,6 +197,7 @@ impl Refusal {
             let seconds = left.as_nanos().div_ceil(1_000_000_000).max(1);
             data["retryAfterSeconds"] = match wrong {
                 Some(Wrong::RetryAtOnce) => json!(0),
+                Some(Wrong::RetryWholeWindow) => json!(self.length.as_secs()),
                 Some(Wrong::RetryInMilliseconds) => json!(seconds * 1000),
                 _ => json!(seconds),
             };

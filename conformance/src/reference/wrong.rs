@@ -61,12 +61,22 @@ pub(crate) enum Wrong {
     NamesWrongLimit,
     /// Says that no waiting is needed.
     RetryAtOnce,
+    /// Says to wait for a whole window, however much of it is over.
+    RetryWholeWindow,
     /// Gives the waiting time in milliseconds.
     RetryInMilliseconds,
     /// Repeats the question in its refusal.
     EchoesQuestion,
     /// Looks at forms alone, not at elicitations by URL.
     FormsOnly,
+    /// Does not look at sampling with tools.
+    ToolUseUnguarded,
+    /// Does not look at questions that are to run as its tasks.
+    HostedTasksUnguarded,
+    /// What the server asks about a question's task is a question too.
+    CountsTaskCalls,
+    /// A question that runs as a task is charged again when its result is fetched.
+    ChargesTaskResults,
     /// Looks at well-formed questions alone.
     WellFormedOnly,
     /// Looks at requests alone, not at questions without an id.
@@ -79,14 +89,30 @@ pub(crate) enum Wrong {
     ToolsOnly,
     /// Does not look at what tasks ask.
     TasksUnguarded,
+    /// Does not look at what notifications about tasks ask.
+    TaskNotificationsUnguarded,
+    /// What a notification about a task asked is charged again when the task is polled.
+    ChargesNotifiedAgain,
+    /// What a notification about a task asked is shown again when the task is polled.
+    ShowsNotifiedAgain,
     /// Does not look at the URLs of errors.
     UrlsUnguarded,
+    /// Does not look at the URLs of the errors of tasks.
+    FailedTasksUnguarded,
+    /// Counts the URLs of errors that can be read, and no error whose list cannot.
+    ReadableUrlsOnly,
     /// What is asked by results has a budget apart from what is asked by requests.
     DoorsApart,
     /// Answers those entries of a round that fit.
     HalfRound,
     /// Has the entries of a round handled until one does not fit.
     EntryByEntry,
+    /// Answers those entries of a round that it can read.
+    LeavesOutUnreadable,
+    /// Has the entries of a round handled until it cannot read one.
+    ReadsAsItGoes,
+    /// Charges for a round before it sees that it cannot read it.
+    ChargesUnreadable,
     /// A round counts once, whatever is in it.
     RoundCountsOnce,
     /// Goes on with rounds for ever.

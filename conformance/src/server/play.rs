@@ -1,5 +1,8 @@
 //! Plays the steps of a call.
 
+mod burst;
+mod together;
+
 use std::time::Duration;
 
 use serde_json::Value;
@@ -13,16 +16,15 @@ use super::{
     wire,
 };
 use crate::{
+    declared,
     protocol::Kind,
     quantity::Quantity,
-    record::{Answer, Door, Group, Question, Request},
-    scenario::{Ask, Call, CallMethod, Entries, Point, Shape, Step},
+    record::{Question, Request, Withheld},
+    scenario::{Call, CallMethod, Point, Shape, Step},
 };
 
 /// Bursts are bounded: limits beyond this are out of a scenario's reach.
 const LARGEST_BURST: u32 = 20_000;
-/// How often a task is still asking after it was answered: its server is slow to notice.
-const POLLS_AFTER_ANSWER: u32 = 3;
 
 /// A request of the client that goes on with a call.
 #[derive(Clone, Debug)]
@@ -59,7 +61,8 @@ impl Play {
                 Step::Ask(burst) => self.ask(burst).await,
                 Step::Round(entries) => self.rounds(entries).await,
                 Step::Task(entries) => self.task(entries).await,
-                Step::UrlRequired { count } => self.require_urls(count),
+                Step::UrlRequired { count, list } => self.require_urls(count, *list),
+                Step::TaskFails { count } => self.fail_task(count).await,
                 Step::Close {} => {
                     self.session.send(Outgoing::Close);
                     Flow::Ended
@@ -77,64 +80,45 @@ impl Play {
         wire::complete(self.session.stage.revision, self.method, &self.call.name)
     }
 
-    /// How many questions of each kind a step asks; nothing of a kind without the limit it names.
-    fn sizes(&self, kinds: &[Kind], count: &Quantity) -> Vec<(Kind, u32)> {
+    /// How many questions of each kind a step asks: none of a kind that the client does not declare
+    /// in this shape, or for which there is nothing to hold it to.
+    fn sizes(&self, kinds: &[Kind], shape: Shape, count: &Quantity) -> Vec<(Kind, u32)> {
         let limits = &self.session.stage.limits;
-        let sizes = kinds
-            .iter()
-            .filter_map(|&kind| Some((kind, count.of(kind, limits)?)));
-        sizes.filter(|&(_, size)| size <= LARGEST_BURST).collect()
-    }
-
-    /// Asks a burst of questions in one write, and waits until the client has nothing more to say.
-    async fn ask(&self, burst: &Ask) -> Flow {
-        let session = &self.session;
-        let sizes = self.sizes(&burst.kinds, &burst.count);
-        let longest = sizes.iter().map(|&(_, size)| size).max().unwrap_or(0);
-        let mut messages = Vec::new();
-        let mut cancellations = Vec::new();
-        {
-            let mut record = session.stage.recorder.lock();
-            let sent = session.stage.recorder.now();
-            for (number, shape) in (0..longest).zip(burst.shapes.iter().copied().cycle()) {
-                for &(kind, _) in sizes.iter().filter(|&&(_, size)| number < size) {
-                    let id = (shape != Shape::NoId).then(|| wire::id(burst.ids, session.next_id()));
-                    messages.push(wire::question(kind, shape, id.as_ref()));
-                    cancellations.extend(id.as_ref().filter(|_| burst.cancel).map(wire::cancelled));
-                    let question = Question {
-                        may_be_rejected: shape.is_malformed() || burst.may_be_rejected,
-                        cancelled: burst.cancel,
-                        ..self.question(kind, record.window, sent)
-                    };
-                    let request = Request {
-                        id,
-                        ..question.request
-                    };
-                    record.questions.push(Question {
-                        request,
-                        ..question
-                    });
+        let capabilities = self.session.capabilities();
+        let mut sizes = Vec::new();
+        for &kind in kinds {
+            let size = if let Some(missing) = declared::lacks(&capabilities, kind, shape) {
+                Err(undeclared(missing))
+            } else if limits.lowest(kind).is_none() {
+                Err(format!("no limit on {kind} is set"))
+            } else {
+                match count.of(kind, limits) {
+                    None => Err(format!(
+                        "the limit on {kind} that this is about is turned off"
+                    )),
+                    Some(size) if size > LARGEST_BURST => Err(format!(
+                        "the limit on {kind} is beyond the {LARGEST_BURST} questions that a scenario asks at most"
+                    )),
+                    Some(0) => continue,
+                    Some(size) => Ok(size),
                 }
-                if burst.traffic && number % 10 == 9 {
-                    for method in ["ping", "roots/list"] {
-                        let id = wire::id(burst.ids, session.next_id());
-                        messages.push(wire::request(method, &id));
-                        let request = Request::new(method, Some(id), session.number, sent);
-                        record.traffic.push(request);
-                    }
-                }
+            };
+            match size {
+                Ok(size) => sizes.push((kind, size)),
+                Err(why) => self.withhold(kind, false, why),
             }
         }
-        messages.append(&mut cancellations);
-        self.write(messages);
-        self.settle().await;
-        if burst.cancel || burst.shapes.contains(&Shape::NoId) {
-            // No reply tells when the client is done with these: a handler that was entered writes
-            // its line at once, and a reply to what stands behind them shows that they were read.
-            self.ping().await;
-            sleep(self.answer_delay()).await;
-        }
-        Flow::GoesOn
+        sizes
+    }
+
+    /// Writes down that questions of a kind are not asked, or in other shapes only.
+    fn withhold(&self, kind: Kind, is_replaced: bool, why: String) {
+        self.session.stage.recorder.lock().withheld.push(Withheld {
+            call: self.call.name.clone(),
+            kind,
+            is_replaced,
+            why,
+        });
     }
 
     fn question(&self, kind: Kind, window: u32, sent: Duration) -> Question {
@@ -149,133 +133,6 @@ impl Play {
             group: None,
             request: Request::new(kind.method(), None, self.session.number, sent),
         }
-    }
-
-    /// Writes down questions that are asked together: all of them may be answered, or none.
-    fn ask_together(
-        &self,
-        door: Door,
-        sizes: &[(Kind, u32)],
-        roots: bool,
-        state: Option<String>,
-        is_beyond: bool,
-    ) -> (usize, serde_json::Map<String, Value>) {
-        let session = &self.session;
-        let mut record = session.stage.recorder.lock();
-        let sent = session.stage.recorder.now();
-        let place = record.groups.len();
-        let mut entries = serde_json::Map::new();
-        for &(kind, size) in sizes {
-            for number in 0..size {
-                let key = format!("{kind}-{place}-{number}");
-                entries.insert(key, wire::entry(kind));
-                let question = self.question(kind, record.window, sent);
-                record.questions.push(Question {
-                    group: Some(place),
-                    ..question
-                });
-            }
-        }
-        if roots {
-            entries.insert(format!("a-root-{place}"), wire::roots_entry());
-        }
-        record.groups.push(Group {
-            call: self.call.name.clone(),
-            door,
-            keys: entries.keys().cloned().collect(),
-            state,
-            is_beyond,
-            answers: Vec::new(),
-        });
-        (place, entries)
-    }
-
-    fn answered(&self, group: usize, params: &Value) {
-        let mut record = self.session.stage.recorder.lock();
-        record.groups[group].answers.push(Answer {
-            responses: params.get("inputResponses").cloned(),
-            state: params.get("requestState").cloned(),
-        });
-    }
-
-    /// Asks by `input_required` results, as often as the client comes back.
-    async fn rounds(&mut self, step: &Entries) -> Flow {
-        let limits = &self.session.stage.limits;
-        let (sizes, bound) = (self.sizes(&step.kinds, &step.count), limits.ask_rounds);
-        let is_empty = sizes.iter().all(|&(_, size)| size == 0);
-        if is_empty && step.state.text(0).is_none() {
-            return Flow::GoesOn;
-        }
-        let times = step.times.of(Kind::Elicitation, limits).unwrap_or(1);
-        for number in 0..times {
-            let state = step.state.text(number);
-            let (group, entries) = self.ask_together(
-                Door::Round,
-                &sizes,
-                step.roots,
-                state.clone(),
-                number >= bound,
-            );
-            let round = wire::input_required(&entries, state.as_deref());
-            self.session.reply(&self.id, &round);
-            let Some(next) = self.continuations.recv().await else {
-                return Flow::Ended;
-            };
-            self.answered(group, &next.params);
-            self.id = next.id;
-        }
-        Flow::GoesOn
-    }
-
-    /// Makes the call a task that asks.
-    async fn task(&mut self, step: &Entries) -> Flow {
-        if !self.session.declares_tasks() {
-            return Flow::GoesOn;
-        }
-        let name = self.call.name.clone();
-        let sizes = self.sizes(&step.kinds, &step.count);
-        let (group, entries) = self.ask_together(Door::Task, &sizes, step.roots, None, false);
-        self.session.reply(&self.id, &wire::task_created(&name));
-        let mut polls_after_answer = None;
-        while let Some(next) = self.continuations.recv().await {
-            let reply = match next.method.as_str() {
-                "tasks/get" if polls_after_answer == Some(POLLS_AFTER_ANSWER) => {
-                    wire::task_completed(&name, &self.result())
-                }
-                "tasks/get" => {
-                    polls_after_answer = polls_after_answer.map(|polls| polls + 1);
-                    wire::task_asks(&name, &entries)
-                }
-                "tasks/update" => {
-                    self.answered(group, &next.params);
-                    polls_after_answer.get_or_insert(0);
-                    wire::acknowledged()
-                }
-                _ => wire::acknowledged(),
-            };
-            self.session.reply(&next.id, &reply);
-        }
-        Flow::Ended
-    }
-
-    /// Ends the call with an error that wants URLs opened.
-    fn require_urls(&self, count: &Quantity) -> Flow {
-        let sizes = self.sizes(&[Kind::Elicitation], count);
-        let (_, entries) = self.ask_together(Door::UrlRequired, &sizes, false, None, false);
-        self.session
-            .write_about(&self.id, wire::urls_required(&self.id, entries.len()));
-        Flow::Ended
-    }
-
-    /// Sends a ping, and waits for its reply.
-    async fn ping(&self) {
-        let session = &self.session;
-        let id = Value::from(session.next_id());
-        let recorder = &session.stage.recorder;
-        let request = Request::new("ping", Some(id.clone()), session.number, recorder.now());
-        recorder.lock().traffic.push(request);
-        self.write(vec![wire::request("ping", &id)]);
-        self.settle().await;
     }
 
     fn write(&self, messages: Vec<Value>) {
@@ -323,9 +180,12 @@ impl Play {
             match point {
                 Point::Half => opened + length / 2,
                 Point::BeforeEnd => (opened + length).saturating_sub(margin),
-                Point::AfterEnd => {
+                Point::AsTold => {
+                    let told = record.told_to_ask(self.session.number);
                     record.window += 1;
-                    latest + length + margin
+                    // A window does not go on because its client says so, or says nothing.
+                    let surely_over = latest + length + margin;
+                    told.map_or(surely_over, |told| told.min(surely_over))
                 }
             }
         };
@@ -337,4 +197,8 @@ impl Play {
     fn answer_delay(&self) -> Duration {
         Duration::from_millis(self.session.stage.scenario.answer_delay_ms)
     }
+}
+
+fn undeclared(capability: &str) -> String {
+    format!("the client does not declare {capability}")
 }

@@ -166,13 +166,11 @@ impl Session {
         }
     }
 
-    /// Whether the client follows tasks.
-    pub(super) fn declares_tasks(&self) -> bool {
+    /// What the client declares; null before the handshake.
+    pub(super) fn capabilities(&self) -> Value {
         let record = self.stage.recorder.lock();
         let declared = record.connections[self.number].capabilities.as_ref();
-        declared.is_some_and(|declared| {
-            !declared["extensions"]["io.modelcontextprotocol/tasks"].is_null()
-        })
+        declared.cloned().unwrap_or_default()
     }
 
     fn unknown(&self, id: &Value, method: &str) {

@@ -4,8 +4,11 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     protocol::{Kind, Revision},
-    scenario::{CallMethod, Ids, Server, Shape},
+    scenario::{BadEntry, CallMethod, Ids, Server, Shape, UrlList},
 };
+
+/// What a client declares that follows the tasks of servers (SEP-2663).
+pub(super) const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
 /// The text of every question, which no client has a reason to repeat.
 const TEXT: &str = "Are we there yet?";
@@ -28,7 +31,9 @@ pub(super) fn question(kind: Kind, shape: Shape, id: Option<&Value>) -> Value {
             };
             message["params"][member] = json!(5);
         }
-        Shape::Plain | Shape::Url | Shape::NoId => message["params"] = params(kind, shape),
+        Shape::Plain | Shape::Url | Shape::WithTools | Shape::AsTask | Shape::NoId => {
+            message["params"] = params(kind, shape);
+        }
     }
     message
 }
@@ -36,6 +41,21 @@ pub(super) fn question(kind: Kind, shape: Shape, id: Option<&Value>) -> Value {
 /// The parameters of a well-formed question.
 pub(super) fn params(kind: Kind, shape: Shape) -> Value {
     match (kind, shape) {
+        (_, Shape::AsTask) => {
+            let mut params = params(kind, Shape::Plain);
+            params["task"] = json!({"ttl": 60_000});
+            params
+        }
+        (Kind::Sampling, Shape::WithTools) => {
+            let mut params = params(kind, Shape::Plain);
+            params["tools"] = json!([{
+                "name": "look",
+                "description": "Looks out of the window.",
+                "inputSchema": {"type": "object"},
+            }]);
+            params["toolChoice"] = json!({"mode": "auto"});
+            params
+        }
         (Kind::Sampling, _) => json!({
             "messages": [{"role": "user", "content": {"type": "text", "text": TEXT}}],
             "maxTokens": 16,
@@ -74,6 +94,28 @@ pub(super) fn request(method: &str, id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method})
 }
 
+/// A request about a task of the client's.
+pub(super) fn about_task(method: &str, id: &Value, task: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": {"taskId": task}})
+}
+
+/// What a server may say at any time, and what is no question.
+pub(super) fn notifications() -> [Value; 3] {
+    let said =
+        |method: &str, params: Value| json!({"jsonrpc": "2.0", "method": method, "params": params});
+    [
+        said(
+            "notifications/message",
+            json!({"level": "info", "data": "still here"}),
+        ),
+        said("notifications/tools/list_changed", json!({})),
+        said(
+            "notifications/elicitation/complete",
+            json!({"elicitationId": "connect"}),
+        ),
+    ]
+}
+
 pub(super) fn cancelled(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "method": "notifications/cancelled",
            "params": {"requestId": id, "reason": "changed my mind"}})
@@ -104,7 +146,7 @@ pub(super) fn handshake(revision: Revision, server: &Server, calls_itself: &str)
             "serverInfo": info,
         }),
         Revision::Rounds => {
-            capabilities["extensions"] = json!({"io.modelcontextprotocol/tasks": {}});
+            capabilities["extensions"] = json!({TASKS_EXTENSION: {}});
             json!({
                 "resultType": "complete",
                 "supportedVersions": [revision],
@@ -169,6 +211,19 @@ pub(super) fn roots_entry() -> Value {
     json!({"method": "roots/list"})
 }
 
+/// An entry that no one can read.
+pub(super) fn bad_entry(bad: BadEntry) -> Value {
+    match bad {
+        BadEntry::Null => Value::Null,
+        BadEntry::UnknownMethod => json!({"method": "elicitation/conjure", "params": {}}),
+        BadEntry::WrongType => {
+            let mut entry = entry(Kind::Elicitation);
+            entry["params"]["message"] = json!(5);
+            entry
+        }
+    }
+}
+
 /// A round. Without entries it has a state alone.
 pub(super) fn input_required(entries: &Map<String, Value>, state: Option<&str>) -> Value {
     let mut result = json!({"resultType": "input_required"});
@@ -198,11 +253,33 @@ pub(super) fn task_created(name: &str) -> Value {
     task(name, "task", "working")
 }
 
+/// A task that does not ask.
+pub(super) fn task_works(name: &str) -> Value {
+    task(name, "complete", "working")
+}
+
+/// A notification of a task that asks.
+pub(super) fn task_notified(name: &str, entries: &Map<String, Value>) -> Value {
+    let mut params = task_asks(name, entries);
+    if let Some(members) = params.as_object_mut() {
+        // It is no result.
+        members.remove("resultType");
+    }
+    json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params})
+}
+
 /// A task that asks.
 pub(super) fn task_asks(name: &str, entries: &Map<String, Value>) -> Value {
     let mut result = task(name, "complete", "input_required");
     result["inputRequests"] = json!(entries);
     result
+}
+
+/// A task that failed.
+pub(super) fn task_failed(name: &str, error: &Value) -> Value {
+    let mut failed = task(name, "complete", "failed");
+    failed["error"] = error.clone();
+    failed
 }
 
 /// A task that is done.
@@ -218,7 +295,7 @@ pub(super) fn acknowledged() -> Value {
 }
 
 /// The error that wants URLs opened before the call is made again.
-pub(super) fn urls_required(id: &Value, count: usize) -> Value {
+pub(super) fn urls_required(id: &Value, count: usize, list: UrlList) -> Value {
     let elicitations: Vec<Value> = (0..count)
         .map(|number| {
             let mut url = params(Kind::Elicitation, Shape::Url);
@@ -227,7 +304,14 @@ pub(super) fn urls_required(id: &Value, count: usize) -> Value {
         })
         .collect();
     let mut message = error(id, -32042, "open these first");
-    message["error"]["data"] = json!({"elicitations": elicitations});
+    let list = match list {
+        UrlList::NoData => return message,
+        UrlList::Complete => json!(elicitations),
+        UrlList::Text => json!("https://example.com/connect"),
+        UrlList::Empty => json!([]),
+        UrlList::Numbers => json!(vec![5; count]),
+    };
+    message["error"]["data"] = json!({"elicitations": list});
     message
 }
 

@@ -48,7 +48,7 @@ impl TowerSession {
             delay: contract.answer_delay,
         };
         let capabilities = read(json!({
-            "sampling": {}, "elicitation": {"form": {}, "url": {}}, "roots": {},
+            "sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}, "roots": {},
             "extensions": {"io.modelcontextprotocol/tasks": {}},
         }))
         .map_err(|error| error.to_string())?;

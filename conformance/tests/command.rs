@@ -1,0 +1,362 @@
+//! The runner as its users meet it: what it says, and how it ends, when something is wrong with the
+//! client, with the command line, or with a file.
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use serde_json::Value;
+
+const CONFORMANCE: &str = env!("CARGO_BIN_EXE_conformance");
+
+fn run(arguments: &[&str]) -> Output {
+    Command::new(CONFORMANCE).args(arguments).output().unwrap()
+}
+
+/// Runs a client whose command is a line of shell; the server's address is its `$1`.
+fn run_shell(client: &str, arguments: &[&str]) -> Output {
+    let client = shlex::try_join(["sh", "-c", client, "sh"]).unwrap();
+    run(&[&["--client", &client], arguments].concat())
+}
+
+/// Runs the reference client, which may be wrong.
+fn run_reference(wrong: Option<&str>, arguments: &[&str]) -> Output {
+    let wrong = wrong.map(|wrong| format!("--wrong={wrong}"));
+    let words = [
+        Some(CONFORMANCE),
+        Some("reference-client"),
+        wrong.as_deref(),
+    ];
+    let client = shlex::try_join(words.into_iter().flatten()).unwrap();
+    run(&[&["--client", &client], arguments].concat())
+}
+
+fn said(output: &Output) -> String {
+    let (out, err) = (&output.stdout, &output.stderr);
+    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
+}
+
+#[track_caller]
+fn assert_ends(output: &Output, code: i32, words: &[&str]) {
+    let said = said(output);
+    assert_eq!(output.status.code(), Some(code), "{said}");
+    for word in words {
+        assert!(said.contains(word), "no {word:?} in:\n{said}");
+    }
+}
+
+const BURST: [&str; 2] = ["--scenario", "burst"];
+
+#[test]
+fn a_right_client_meets_everything_and_a_wrong_one_is_told_what_to_fix() {
+    assert_ends(
+        &run_reference(None, &BURST),
+        0,
+        &["playing burst (1 of 1)", "0 unmet"],
+    );
+    let wrong = run_reference(Some("no-data"), &BURST);
+    assert_ends(
+        &wrong,
+        1,
+        &[
+            "UNMET         sampling-data",
+            "wanted: data.limit is \"proto.samplingSessionPerMinute\"",
+        ],
+    );
+}
+
+#[test]
+fn a_client_that_hangs_is_ended_with_what_it_did_and_said() {
+    let hangs = run_shell(
+        "echo looking for the server >&2; sleep 600",
+        &[&BURST[..], &["--time-limit", "2"]].concat(),
+    );
+    assert_ends(
+        &hangs,
+        3,
+        &[
+            "it did not end within 2 s, and was ended",
+            "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS",
+            "| looking for the server",
+        ],
+    );
+    let hangs = run_reference(
+        Some("hangs"),
+        &[&BURST[..], &["--time-limit", "3"]].concat(),
+    );
+    assert_ends(
+        &hangs,
+        3,
+        &["its last call was both-again of the server alpha"],
+    );
+}
+
+#[test]
+fn what_a_client_left_running_is_ended_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let client = format!("sleep 600 & echo $! > {}; wait", pid.display());
+    run_shell(&client, &[&BURST[..], &["--time-limit", "2"]].concat());
+    let pid = fs::read_to_string(&pid).unwrap();
+    let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    // Gone, or a zombie that nobody has waited for.
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}
+
+#[test]
+fn a_client_that_dies_fails_with_its_exit_code_or_signal_and_its_last_words() {
+    let dies = run_shell("echo no such option >&2; exit 7", &BURST);
+    assert_ends(
+        &dies,
+        3,
+        &["it ended with the exit code 7", "| no such option"],
+    );
+    let killed = run_shell("kill -KILL $$", &BURST);
+    assert_ends(&killed, 3, &["it was ended by the signal 9"]);
+}
+
+#[test]
+fn a_client_that_does_nothing_passes_nothing() {
+    let nothing = run_shell("true", &[]);
+    assert_ends(
+        &nothing,
+        3,
+        &[
+            "the client connected to no server",
+            "0 met, 0 unmet",
+            "nothing could be tested",
+        ],
+    );
+}
+
+#[test]
+fn a_client_that_connects_and_leaves_passes_nothing() {
+    // It starts the server, which is its last argument, and closes at once.
+    let leaves = run_shell("eval \"$1\" < /dev/null > /dev/null", &BURST);
+    assert_ends(
+        &leaves,
+        3,
+        &[
+            "the client made no handshake of 2025-11-25",
+            "0 met, 0 unmet",
+        ],
+    );
+}
+
+#[test]
+fn a_program_that_is_not_there_is_said_once() {
+    let missing = run(&["--client", "no-such-client --option"]);
+    assert_ends(
+        &missing,
+        2,
+        &[
+            "there is no program \"no-such-client\"",
+            "looked up in PATH",
+        ],
+    );
+    assert_eq!(missing.stdout, b"", "nothing was played");
+}
+
+#[test]
+fn what_cannot_be_started_fails_as_a_client() {
+    let folder = tempfile::tempdir().unwrap();
+    let client = folder.path().join("client");
+    fs::write(&client, "not to be executed").unwrap();
+    let client = client.to_str().unwrap();
+    let output = run(&[&["--client", client], &BURST[..]].concat());
+    assert_ends(&output, 3, &["it did not start", "ermission denied"]);
+}
+
+#[test]
+fn a_log_that_is_none_is_said_and_not_passed_over() {
+    let wrong = run_shell(
+        "echo elicitation/create >> $QUESTION_CONFORMANCE_LOG",
+        &BURST,
+    );
+    assert_ends(
+        &wrong,
+        2,
+        &["where a line is a server's name, a tab and a method"],
+    );
+}
+
+#[test]
+fn limits_come_from_a_file_and_size_the_bursts() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = folder.path().join("limits.toml");
+    let text = "[proto]\nsamplingPerMinute = 9\nsamplingSessionPerMinute = 4\nelicitationPerMinute = 7\nelicitationSessionPerMinute = 3\n";
+    fs::write(&limits, text).unwrap();
+    let limits = limits.to_str().unwrap();
+    let tight = run_reference(None, &["--limits", limits]);
+    assert_ends(&tight, 0, &["0 unmet"]);
+    // The runner holds a client to the file, not to the defaults.
+    let loose = run_shell(
+        &format!("unset QUESTION_CONFORMANCE_LIMITS; exec '{CONFORMANCE}' reference-client"),
+        &[&BURST[..], &["--limits", limits]].concat(),
+    );
+    assert_ends(
+        &loose,
+        1,
+        &["(proto.samplingPerMinute = 9, proto.samplingSessionPerMinute = 4)"],
+    );
+}
+
+#[test]
+fn what_has_no_limit_is_not_testable() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = folder.path().join("limits.toml");
+    fs::write(
+        &limits,
+        "[proto]\nsamplingPerMinute = 0\nsamplingSessionPerMinute = 0\n",
+    )
+    .unwrap();
+    let half = run_reference(
+        None,
+        &[&BURST[..], &["--limits", limits.to_str().unwrap()]].concat(),
+    );
+    assert_ends(
+        &half,
+        0,
+        &[
+            "not testable  sampling-exact",
+            "no limit on sampling is set",
+            "not testable  still-refused-in-the-next-call",
+            "met           elicitation-exact",
+        ],
+    );
+}
+
+#[test]
+fn wrong_limits_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let limits = folder.path().join("limits.toml");
+    for (text, named) in [
+        ("[proto]\nsamplingPerMinutes = 9\n", "samplingPerMinutes"),
+        (
+            "[proto]\nsamplingPerMinute = \"9\"\n",
+            "samplingPerMinute = \"9\"",
+        ),
+        ("[proto\n", "line 1"),
+    ] {
+        fs::write(&limits, text).unwrap();
+        let wrong = run_reference(None, &["--limits", limits.to_str().unwrap()]);
+        assert_ends(&wrong, 2, &["limits.toml", named]);
+    }
+    let missing = run_reference(None, &["--limits", "no-such-file.toml"]);
+    assert_ends(
+        &missing,
+        2,
+        &["cannot read the limits in no-such-file.toml"],
+    );
+}
+
+fn read_report(path: &Path) -> Value {
+    serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
+}
+
+#[test]
+fn the_report_has_every_check_with_what_it_proves_and_why_it_is_unmet() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.json");
+    let report = ["--report", path.to_str().unwrap()];
+    run_reference(Some("loses-id"), &[&BURST[..], &report].concat());
+    let written = read_report(&path);
+    assert_eq!(written[0]["scenario"], "burst");
+    assert_eq!(written[0]["revision"], "2025-11-25");
+    assert_eq!(written[0]["transport"], "stdio");
+    let checks = written[0]["checks"].as_array().unwrap();
+    let ids = checks
+        .iter()
+        .find(|check| check["check"] == "each-id-once")
+        .unwrap();
+    assert_eq!(ids["outcome"], "unmet");
+    assert_eq!(ids["requires"][0], "refusal-keeps-id");
+    assert!(
+        ids["why"]
+            .as_str()
+            .unwrap()
+            .contains("belongs to no question"),
+        "{ids}"
+    );
+
+    // What a client printed is kept, on both its outputs.
+    run_shell(
+        "echo one; echo two >&2; exit 3",
+        &[&BURST[..], &report].concat(),
+    );
+    let written = read_report(&path);
+    assert_eq!(written[0]["printed"], "one\ntwo\n");
+    let why = written[0]["client_failed"].as_str().unwrap();
+    assert!(why.contains("the exit code 3"), "{why}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_said_before_anything_is_played() {
+    let nowhere = run_reference(None, &["--report", "/no/such/folder/report.json"]);
+    assert_ends(&nowhere, 2, &["--report: /no/such/folder/report.json"]);
+    assert!(!said(&nowhere).contains("playing"), "{}", said(&nowhere));
+}
+
+#[test]
+fn a_scenario_that_does_not_exist_or_fit_is_named() {
+    let unknown = run_reference(None, &["--scenario", "bursts"]);
+    assert_ends(&unknown, 2, &["no \"bursts\", there are burst, cancelled"]);
+    let elsewhere = run_reference(None, &["--scenario", "reconnects", "--transport", "http"]);
+    assert_ends(
+        &elsewhere,
+        2,
+        &["reconnects is played in 2025-11-25 and over stdio"],
+    );
+}
+
+#[test]
+fn a_client_of_the_official_suite_takes_part_by_its_contract_alone() {
+    // It is given nothing but a URL, the scenario and the revision.
+    let client = format!(
+        "test \"$MCP_CONFORMANCE_SCENARIO\" = elicitation-sep1034-client-defaults && \
+         test \"$MCP_CONFORMANCE_PROTOCOL_VERSION\" = 2025-11-25 && \
+         test -z \"$MCP_CONFORMANCE_SERVERS$QUESTION_CONFORMANCE_LOG\" && \
+         exec '{CONFORMANCE}' reference-client \"$1\""
+    );
+    let right = run_shell(&client, &["--official-client"]);
+    assert_ends(
+        &right,
+        0,
+        &[
+            "met           elicitation-exact",
+            "judged by success replies",
+            "0 unmet, 0 not testable",
+        ],
+    );
+    let wrong = run_reference(Some("no-limit"), &["--official-client"]);
+    assert_ends(
+        &wrong,
+        1,
+        &[
+            "UNMET         elicitation-exact",
+            "judged by success replies",
+        ],
+    );
+}
+
+#[test]
+fn official_clients_are_reached_by_http_alone() {
+    let pipe = run_reference(None, &["--official-client", "--transport", "stdio"]);
+    assert_ends(&pipe, 2, &["official clients are reached by http"]);
+}
+
+#[test]
+fn a_reader_that_goes_away_does_not_end_the_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let report = folder.path().join("report.json");
+    let line = format!(
+        "'{CONFORMANCE}' --client \"'{CONFORMANCE}' reference-client\" --jobs 1 --report '{}' | head -n 1",
+        report.display()
+    );
+    let piped = Command::new("sh").args(["-c", &line]).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&piped.stdout).lines().count(), 1);
+    let scenarios = read_report(&report).as_array().unwrap().len();
+    assert!(scenarios > 10, "{scenarios}");
+}
