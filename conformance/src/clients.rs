@@ -30,8 +30,8 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// The same, as the head of a column.
     pub(crate) short: String,
-    /// The command that makes `command` work.
-    install: String,
+    /// The commands after which `command` works.
+    install: Vec<String>,
     /// The client's command.
     command: String,
     /// A relay's command, to stand before that of each server.
@@ -109,16 +109,16 @@ impl Entry {
 /// Which installation failed; what it said is on standard error.
 pub(crate) fn install(entries: &[&Entry]) -> Result<(), String> {
     let mut done: Vec<&str> = Vec::new();
-    for entry in entries {
-        if done.contains(&entry.install.as_str()) {
+    for line in entries.iter().flat_map(|entry| &entry.install) {
+        if done.contains(&line.as_str()) {
             continue;
         }
-        done.push(&entry.install);
-        eprintln!("installing: {}", entry.install);
-        let command = words(&entry.install)?;
+        done.push(line);
+        eprintln!("installing: {line}");
+        let command = words(line)?;
         let (program, arguments) = command
             .split_first()
-            .ok_or_else(|| format!("the client {} has no command to install it", entry.id))?;
+            .ok_or("a client is installed by an empty command")?;
         let ended = Command::new(program)
             .args(arguments)
             .current_dir(root())
@@ -127,7 +127,7 @@ pub(crate) fn install(entries: &[&Entry]) -> Result<(), String> {
             .status()
             .map_err(|error| format!("{program}: {error}"))?;
         if !ended.success() {
-            return Err(format!("{:?} ended with {ended}", entry.install));
+            return Err(format!("{line:?} ended with {ended}"));
         }
     }
     Ok(())
