@@ -67,6 +67,9 @@ class Client:
             spoken = " and ".join(self.revisions)
             raise Misconfigured(f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {spoken} is")
         self._log = os.environ.get("QUESTION_CONFORMANCE_LOG")
+        if self._log:
+            # An empty log says that no handler was entered; none at all, that nothing is noted.
+            open(self._log, "ab").close()
         self._delay_seconds = _number("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", 0) / 1000
         self._patience_seconds = _number("QUESTION_CONFORMANCE_PATIENCE_SECONDS", 15)
 

@@ -30,6 +30,9 @@ pub(crate) struct Entry {
     pub(crate) name: String,
     /// The same, as the head of a column.
     pub(crate) short: String,
+    /// Whether it has the throttle of this repository.
+    #[serde(default)]
+    pub(crate) throttled: bool,
     /// The commands after which `command` works.
     install: Vec<String>,
     /// The client's command.

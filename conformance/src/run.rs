@@ -157,7 +157,7 @@ pub(crate) async fn scenario(
         revision,
         limits: &client.limits,
         window,
-        expected: Model::replay(&client.limits, &record),
+        expected: Model::replay(&client.limits, &record, !client.behind.is_empty()),
         record: &record,
         handled: read_log(&log)?,
         ending,

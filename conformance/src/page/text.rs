@@ -80,9 +80,9 @@ and the lock files. Don't edit: CI writes it again and compares. -->
 
 An MCP server can ask its client for a model (sampling) and for a person (elicitation). This page says
 who bounds how often. Scripted servers ask too much, and every verdict here is what named checks found
-when they were last played; none is typed by hand. Whoever is shown as not bounding questions is not
-broken: the specification says \"SHOULD\" and no client that was read before this project began had such
-a limit. What a client does instead stands beside it.
+when they were last played; none is typed by hand. Whoever is shown as not bounding questions breaks no
+rule: the specification says \"SHOULD\", and no client that was read for this project (November 2026) has
+such a limit. What a client does instead stands beside it.
 
 ";
 
@@ -102,7 +102,7 @@ fn summary(sources: &Sources, rows: &Rows<'_>) -> Result<String, String> {
         };
         let rounds = match cell(rows, "rounds-per-call", place)?.verdict {
             Verdict::Met => format!("at most {}", entry.limits.ask_rounds),
-            Verdict::NotMet => "**not bounded**".to_owned(),
+            Verdict::NotMet => "not as expected: [see there](#rounds-per-call)".to_owned(),
             Verdict::NotPlayed => "has none".to_owned(),
             other => other.word().to_owned(),
         };
@@ -133,43 +133,46 @@ fn versions(entry: &Entry) -> Result<String, String> {
 fn gaps(sources: &Sources, rows: &Rows<'_>) -> Result<String, String> {
     let mut text = String::from(
         "## Two gaps of the field\n\n\
-         | gap | here | by the limits | elsewhere |\n\
-         |---|---|---|---|\n",
+         | gap | with this throttle | other clients that fill it |\n\
+         |---|---|---|\n",
     );
-    let ours = &sources
-        .clients
-        .first()
-        .ok_or("there are no clients")?
-        .limits;
     for gap in GAPS {
-        let fills = |place: usize| -> Result<bool, String> {
-            let mut all = true;
-            for id in gap.requirements {
-                all &= cell(rows, id, place)?.verdict == Verdict::Met;
+        let lacks = |place: usize| -> Result<Vec<&str>, String> {
+            let mut lacking = Vec::new();
+            for &id in gap.requirements {
+                if cell(rows, id, place)?.verdict != Verdict::Met {
+                    lacking.push(id);
+                }
             }
-            Ok(all)
+            Ok(lacking)
         };
-        let here = if fills(0)? {
-            "implemented"
-        } else {
-            "**not implemented**"
-        };
-        let mut elsewhere = Vec::new();
-        for (place, entry) in sources.clients.iter().enumerate().skip(1) {
-            if fills(place)? {
-                elsewhere.push(entry.short.as_str());
+        let (mut here, mut elsewhere, mut others) = (Vec::new(), Vec::new(), 0);
+        for (place, entry) in sources.clients.iter().enumerate() {
+            let lacking = lacks(place)?;
+            if entry.throttled {
+                let (name, named) = (&entry.short, named(&entry.limits, gap.limits));
+                here.push(match &lacking[..] {
+                    [] => format!("{name}: implemented, by {named}"),
+                    lacking => format!("{name}: all but {}", code_list(lacking)),
+                });
+            } else {
+                others += 1;
+                elsewhere.extend(lacking.is_empty().then_some(entry.short.as_str()));
             }
         }
         let elsewhere = if elsewhere.is_empty() {
-            format!("none of the {} others", sources.clients.len() - 1)
+            format!("none of {others}")
         } else {
             elsewhere.join(", ")
         };
-        let (what, named) = (gap.what, named(ours, gap.limits));
-        let required = code_list(gap.requirements);
         line(
             &mut text,
-            format_args!("| {what} ({required}) | {here} | {named} | {elsewhere} |"),
+            format_args!(
+                "| {} ({}) | {} | {elsewhere} |",
+                gap.what,
+                code_list(gap.requirements),
+                here.join(". ")
+            ),
         );
     }
     text.push('\n');
@@ -183,10 +186,10 @@ fn named(limits: &Limits, bounds: &[(Kind, Scope)]) -> String {
             let size = limits.get(kind, scope).map_or("off".to_owned(), |size| {
                 format!("{size} a minute by default")
             });
-            format!("`{}`, {size}", limits::name(kind, scope))
+            format!("`{}` ({size})", limits::name(kind, scope))
         })
         .collect();
-    all.join("; ")
+    all.join(" and ")
 }
 
 fn overview(sources: &Sources, rows: &Rows<'_>) -> String {
