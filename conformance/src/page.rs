@@ -25,7 +25,7 @@ impl Sources {
     fn read() -> Result<Self, String> {
         let scenarios = scenario::all()?;
         let sources = Self {
-            register: Register::read(&scenarios)?,
+            register: Register::read(&[&scenarios[..], &scenario::official()?].concat())?,
             scenarios,
             clients: clients::all()?,
             results: Results::read()?,

@@ -82,7 +82,8 @@ An MCP server can ask its client for a model (sampling) and for a person (elicit
 who bounds how often. Scripted servers ask too much, and every verdict here is what named checks found
 when they were last played; none is typed by hand. Whoever is shown as not bounding questions breaks no
 rule: the specification says \"SHOULD\", and no client that was read for this project (November 2026) has
-such a limit. What a client does instead stands beside it.
+such a limit. What a client does instead stands beside it. The sources D1 to D13, \"the doors\" and \"the
+refusal\" are in [DECISIONS.md](DECISIONS.md).
 
 ";
 
