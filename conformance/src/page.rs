@@ -1,6 +1,7 @@
 //! The page about the results, made from the register, the results and the lock files alone.
 
 mod judge;
+mod summary;
 mod text;
 
 use std::{fs, path::Path};
