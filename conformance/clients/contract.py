@@ -150,7 +150,8 @@ class Client:
     def _show_urls(self, server: str, error) -> None:
         """Shows the URLs that a call's error wants opened, which no SDK here does by itself: notes them, that is."""
         if error.code == URL_ELICITATION_REQUIRED and isinstance(error.data, dict):
-            for _ in error.data.get("elicitations", []):
+            urls = error.data.get("elicitations")
+            for _ in urls if isinstance(urls, list) else []:
                 self._note(server, "elicitation/create")
 
     async def _exhaust_all(self) -> int:

@@ -22,7 +22,7 @@ pub(crate) struct Requirement {
     pub(crate) presumes_limit: bool,
 }
 
-/// Who meets none of these bounds no questions.
+/// Who meets no check of these bounds no questions.
 pub(crate) const BOUNDS: [&str; 2] = ["sampling-bounded", "elicitation-bounded"];
 
 /// All requirements with their ids, in the order of the file.

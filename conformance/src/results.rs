@@ -138,7 +138,7 @@ impl Results {
             .get(&place.scenario)
     }
 
-    fn set(&mut self, place: &Place, played: Played) {
+    pub(crate) fn set(&mut self, place: &Place, played: Played) {
         let client = self.0.entry(place.client.clone()).or_default();
         let way = client.entry(place.way()).or_default();
         way.insert(place.scenario.clone(), played);

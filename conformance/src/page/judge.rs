@@ -91,12 +91,14 @@ pub(crate) fn cell<'a>(
     Cell { verdict, found }
 }
 
-/// Whether it bounds at least one kind of questions.
-pub(crate) fn bounds_questions(sources: &Sources, entry: &Entry) -> bool {
-    BOUNDS.iter().any(|id| {
-        let found = found(sources, entry, id);
-        verdict(found.iter().map(|found| found.finding)) == Verdict::Met
-    })
+/// Whether any check found a bound on a kind of questions.
+fn bounds_questions(sources: &Sources, entry: &Entry) -> bool {
+    let mut found = BOUNDS.iter().flat_map(|id| found(sources, entry, id));
+    found.any(|found| is_met(found.finding))
+}
+
+const fn is_met(finding: &Finding) -> bool {
+    matches!(finding, Finding::Met | Finding::MetBut(_))
 }
 
 fn verdict<'a>(findings: impl Iterator<Item = &'a Finding>) -> Verdict {
@@ -146,6 +148,63 @@ fn found<'a>(sources: &'a Sources, entry: &Entry, id: &str) -> Vec<Found<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        clients,
+        register::Register,
+        results::{Played, Results},
+        scenario,
+    };
+
+    /// The first client, with every check met, apart from those that cite one of these.
+    fn all_met_but(unmet: &[&str]) -> Sources {
+        let scenarios = scenario::all().unwrap();
+        let all = [&scenarios[..], &scenario::official().unwrap()].concat();
+        let clients = clients::all().unwrap();
+        let mut results = Results::default();
+        for place in results::plan(&clients[0], &scenarios) {
+            let scenario = scenarios.iter().find(|one| one.name == place.scenario);
+            let mut played = Played::default();
+            for check in scenario.into_iter().flat_map(|one| &one.checks) {
+                let finding = if check.requires.iter().any(|id| unmet.contains(&id.as_str())) {
+                    Finding::Unmet(String::new())
+                } else {
+                    Finding::Met
+                };
+                played.checks.insert(check.name.clone(), finding);
+            }
+            results.set(&place, played);
+        }
+        Sources {
+            register: Register::read(&all).unwrap(),
+            scenarios,
+            clients,
+            results,
+        }
+    }
+
+    fn verdict_of(sources: &Sources, wanted: &str) -> Verdict {
+        let mut all = sources.register.iter();
+        let (id, requirement) = all.find(|(id, _)| *id == wanted).unwrap();
+        cell(sources, &sources.clients[0], (id, requirement)).verdict
+    }
+
+    #[test]
+    fn who_bounds_nothing_meets_nothing_that_says_how() {
+        let bounded = all_met_but(&[]);
+        let elicitation_alone = all_met_but(&["sampling-bounded"]);
+        let unbounded = all_met_but(&BOUNDS);
+        for (id, without) in [
+            ("malformed-counts", Verdict::NoLimit),
+            ("servers-apart", Verdict::NoLimit),
+            ("sampling-bounded", Verdict::NotMet),
+            ("state-untouched", Verdict::Met),
+        ] {
+            assert_eq!(verdict_of(&bounded, id), Verdict::Met, "{id}");
+            assert_eq!(verdict_of(&unbounded, id), without, "{id}");
+        }
+        let one_kind = verdict_of(&elicitation_alone, "servers-apart");
+        assert_eq!(one_kind, Verdict::Met, "one kind is enough to judge by");
+    }
 
     #[test]
     fn one_check_that_fails_is_enough_and_what_cannot_be_made_is_no_pass() {
