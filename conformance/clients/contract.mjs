@@ -78,6 +78,11 @@ export function filled(schema) {
     );
 }
 
+if (process.env.QUESTION_CONFORMANCE_LOG) {
+    // An empty log says that no handler was entered; none at all, that nothing is noted.
+    appendFileSync(process.env.QUESTION_CONFORMANCE_LOG, '');
+}
+
 const answerDelay = number('QUESTION_CONFORMANCE_ANSWER_DELAY_MS', '0');
 const patienceSeconds = number('QUESTION_CONFORMANCE_PATIENCE_SECONDS', '15');
 

@@ -67,6 +67,9 @@ class Client:
             spoken = " and ".join(self.revisions)
             raise Misconfigured(f"MCP_CONFORMANCE_PROTOCOL_VERSION: '{self.revision}' is not spoken here, {spoken} is")
         self._log = os.environ.get("QUESTION_CONFORMANCE_LOG")
+        if self._log:
+            # An empty log says that no handler was entered; none at all, that nothing is noted.
+            open(self._log, "ab").close()
         self._delay_seconds = _number("QUESTION_CONFORMANCE_ANSWER_DELAY_MS", 0) / 1000
         self._patience_seconds = _number("QUESTION_CONFORMANCE_PATIENCE_SECONDS", 15)
 
@@ -147,7 +150,8 @@ class Client:
     def _show_urls(self, server: str, error) -> None:
         """Shows the URLs that a call's error wants opened, which no SDK here does by itself: notes them, that is."""
         if error.code == URL_ELICITATION_REQUIRED and isinstance(error.data, dict):
-            for _ in error.data.get("elicitations", []):
+            urls = error.data.get("elicitations")
+            for _ in urls if isinstance(urls, list) else []:
                 self._note(server, "elicitation/create")
 
     async def _exhaust_all(self) -> int:

@@ -12,12 +12,13 @@ use std::{
 
 use crate::{
     limits::Limits,
-    matrix,
+    matrix, page,
     play::{self, Progress},
     protocol::{Revision, Transport},
     reference::{self, Wrong},
     report::{self, Totals},
-    run::Client,
+    results,
+    run::{Client, SILENCE},
     scenario::{self, Scenario},
     server,
 };
@@ -31,10 +32,6 @@ const UNMET: u8 = 1;
 const USAGE: u8 = 2;
 /// The client did not start, died, hung, or took no part in anything.
 const CLIENT_FAILED: u8 = 3;
-
-/// A client that has said nothing for so long will say no more. Generous, since clients that start
-/// an interpreter share the machine with each other.
-const SILENCE: Duration = Duration::from_secs(5);
 
 /// Check whether an MCP client bounds the questions of its servers
 #[derive(Debug, Parser)]
@@ -61,6 +58,14 @@ enum Command {
         /// Write the list of what fails anew
         #[arg(long)]
         write: bool,
+    },
+    /// Install the clients of clients.toml, play to all of them, and write what became of it
+    Results(results::Arguments),
+    /// Write the page about the results
+    Page {
+        /// Write nothing, and fail if the page is not what would be written
+        #[arg(long)]
+        check: bool,
     },
     /// Be a client: a right one, or one that is wrong in the way that is named
     ReferenceClient {
@@ -93,6 +98,9 @@ struct RunArguments {
     /// The client's command; it gets the server as its last argument
     #[arg(long, value_name = "COMMAND", required = true)]
     client: Option<String>,
+    /// A relay's command, to stand before that of each server; `{server}` is the server's name
+    #[arg(long, value_name = "COMMAND")]
+    behind: Option<String>,
     /// The client is one for the official suite: it gets a URL as its last argument, and knows
     /// neither several servers nor a log. The burst is played inside a scenario of that suite
     #[arg(long, conflicts_with_all = ["scenario", "window", "slow"])]
@@ -137,7 +145,9 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::ReferenceClient { wrong, server }) => {
             return be_client(wrong, server.as_deref());
         }
-        Some(Command::Matrix { jobs, write }) => block_on(play_matrix(jobs, write)),
+        Some(Command::Matrix { jobs, write }) => block_on(matrix::run(jobs, write)).map(told),
+        Some(Command::Results(arguments)) => block_on(results::run(&arguments)).map(told),
+        Some(Command::Page { check }) => page::run(check).map(told),
         None => block_on(run(&cli.run)),
     };
     ExitCode::from(code.unwrap_or_else(|why| {
@@ -178,15 +188,18 @@ fn block_on<T>(future: impl Future<Output = Result<T, String>>) -> Result<T, Str
 }
 
 async fn run(arguments: &RunArguments) -> Result<u8, String> {
-    let line = arguments.client.as_deref().unwrap_or_default();
-    let command =
-        shlex::split(line).ok_or_else(|| format!("--client: no command line: {line:?}"))?;
+    let command = words("--client", arguments.client.as_deref())?;
+    let behind = words("--behind", arguments.behind.as_deref())?;
+    if !behind.is_empty() && arguments.transport == Transport::Http {
+        return Err("--behind: stands before commands, so that it goes with stdio".to_owned());
+    }
     let limits = match &arguments.limits {
         Some(file) => Limits::read(file)?,
         None => Limits::default(),
     };
     let client = Client {
         command,
+        behind,
         transport: arguments.transport,
         limits: Arc::new(limits),
         limits_file: arguments.limits.clone(),
@@ -231,12 +244,18 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
     })
 }
 
-async fn play_matrix(jobs: usize, write: bool) -> Result<u8, String> {
-    let problems = matrix::run(jobs, write).await?;
+/// The words of an option that is a command line.
+fn words(option: &str, line: Option<&str>) -> Result<Vec<String>, String> {
+    let line = line.unwrap_or_default();
+    shlex::split(line).ok_or_else(|| format!("{option}: no command line: {line:?}"))
+}
+
+/// Prints problems; the exit code says whether there are any.
+fn told(problems: Vec<String>) -> u8 {
     for problem in &problems {
         println!("{problem}");
     }
-    Ok(if problems.is_empty() { MET } else { UNMET })
+    if problems.is_empty() { MET } else { UNMET }
 }
 
 /// Prints, if anyone still reads: a reader that has gone away shall not end the run.

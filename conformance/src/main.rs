@@ -3,18 +3,21 @@
 
 mod checks;
 mod cli;
+mod clients;
 mod declared;
 mod limits;
+mod locks;
 mod matrix;
 mod model;
+mod page;
 mod play;
 mod protocol;
 mod quantity;
 mod record;
 mod reference;
-#[cfg(test)]
 mod register;
 mod report;
+mod results;
 mod run;
 mod scenario;
 mod server;

@@ -226,6 +226,7 @@ fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> 
     command.extend(wrong.map(|wrong| format!("--wrong={}", wrong.name())));
     Ok(Client {
         command,
+        behind: Vec::new(),
         transport,
         limits: Arc::new(Limits::default()),
         limits_file: None,

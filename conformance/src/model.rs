@@ -83,8 +83,13 @@ impl<'a> Model<'a> {
     }
 
     /// What should have become of each question of a record, in its order. Questions that the
-    /// client rejected altogether, by errors of its own, were never asked as far as it knows.
-    pub(crate) fn replay(limits: &'a Limits, record: &Record) -> Vec<Expected> {
+    /// client rejected altogether, by errors of its own, were never asked as far as it knows; a
+    /// relay before it has counted them all the same.
+    pub(crate) fn replay(
+        limits: &'a Limits,
+        record: &Record,
+        is_behind_relay: bool,
+    ) -> Vec<Expected> {
         let mut model = Self::new(limits);
         let mut expected = Vec::new();
         let together = |a: &Question, b: &Question| a.group.is_some() && a.group == b.group;
@@ -102,7 +107,7 @@ impl<'a> Model<'a> {
                 .is_none_or(|group| group.fate == Fate::Open && !group.is_unseen());
             let verdict = if !is_open {
                 Expected::Refused(Vec::new())
-            } else if record.rejects(&first.call, first.kind) {
+            } else if !is_behind_relay && record.rejects(&first.call, first.kind) {
                 Expected::Admitted
             } else {
                 model.ask(place, &kinds)

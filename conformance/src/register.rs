@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, fs, path::PathBuf};
 
 use serde::Deserialize;
+use toml::Spanned;
 
 use crate::scenario::Scenario;
 
 /// What a client has to do, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct Requirement {
     /// One sentence.
     pub(crate) says: String,
@@ -16,12 +17,17 @@ pub(crate) struct Requirement {
     pub(crate) source: String,
     /// The ways for a question to arrive that it covers.
     pub(crate) doors: Vec<String>,
+    /// It says how questions are bounded: nothing about a client that does not bound them.
+    #[serde(default)]
+    pub(crate) presumes_limit: bool,
 }
 
-/// All requirements, by id.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub(crate) struct Register(BTreeMap<String, Requirement>);
+/// Who meets no check of these bounds no questions.
+pub(crate) const BOUNDS: [&str; 2] = ["sampling-bounded", "elicitation-bounded"];
+
+/// All requirements with their ids, in the order of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Register(Vec<(String, Requirement)>);
 
 impl Register {
     /// Reads the register, and compares it with what scenarios cite.
@@ -33,25 +39,43 @@ impl Register {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("requirements.toml");
         let problem = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
         let text = fs::read_to_string(&path).map_err(|error| problem(&error))?;
-        let register: Self = toml::from_str(&text).map_err(|error| problem(&error))?;
+        let requirements: BTreeMap<Spanned<String>, Requirement> =
+            toml::from_str(&text).map_err(|error| problem(&error))?;
+        let mut requirements: Vec<_> = requirements.into_iter().collect();
+        requirements.sort_by_key(|(id, _)| id.span().start);
+        let requirements = requirements.into_iter();
+        let register = Self(
+            requirements
+                .map(|(id, requirement)| (id.into_inner(), requirement))
+                .collect(),
+        );
+        if let Some(id) = BOUNDS.iter().find(|&&id| register.get(id).is_none()) {
+            return Err(problem(&format!("{id:?} is missing")));
+        }
         for (scenario, check) in checks(scenarios) {
-            if let Some(id) = check
-                .requires
-                .iter()
-                .find(|&id| !register.0.contains_key(id))
-            {
+            if let Some(id) = check.requires.iter().find(|&id| register.get(id).is_none()) {
                 return Err(format!(
                     "the check {} of {} cites {id:?}, which the register does not have",
                     check.name, scenario.name
                 ));
             }
         }
-        for id in register.0.keys() {
+        for (id, _) in register.iter() {
             if !checks(scenarios).any(|(_, check)| check.requires.contains(id)) {
                 return Err(format!("no check proves the requirement {id:?}"));
             }
         }
         Ok(register)
+    }
+
+    /// All requirements with their ids.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&String, &Requirement)> {
+        self.0.iter().map(|(id, requirement)| (id, requirement))
+    }
+
+    fn get(&self, id: &str) -> Option<&Requirement> {
+        let (_, requirement) = self.0.iter().find(|(one, _)| one == id)?;
+        Some(requirement)
     }
 }
 
@@ -71,7 +95,9 @@ mod tests {
     fn every_requirement_is_proved_and_every_citation_known() {
         let mut scenarios = scenario::all().unwrap();
         scenarios.extend(scenario::official().unwrap());
-        Register::read(&scenarios).unwrap();
+        let register = Register::read(&scenarios).unwrap();
+        let (first, _) = register.iter().next().unwrap();
+        assert_eq!(first, "sampling-bounded", "the order of the file");
         let nothing = Register::read(&[]).unwrap_err();
         assert!(nothing.starts_with("no check proves"), "{nothing}");
     }

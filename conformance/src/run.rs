@@ -30,6 +30,11 @@ use crate::{
 pub(crate) const MINUTE: Duration = Duration::from_secs(60);
 /// How long the last messages of a client that has ended may be on their way.
 const DRAIN: Duration = Duration::from_secs(5);
+/// A client that has said nothing for so long will say no more. Generous, since clients that start
+/// an interpreter share the machine with each other.
+pub(crate) const SILENCE: Duration = Duration::from_secs(5);
+/// How long a client waits for the end of a call that waits for nothing.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How much of what a client printed is kept.
 const PRINTED: usize = 16 * 1024;
 
@@ -38,6 +43,9 @@ const PRINTED: usize = 16 * 1024;
 pub(crate) struct Client {
     /// Program and arguments; the last one is added.
     pub(crate) command: Vec<String>,
+    /// What stands before the command of each of its servers; empty if nothing does. There `{server}`
+    /// is the server's name.
+    pub(crate) behind: Vec<String>,
     pub(crate) transport: Transport,
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
@@ -149,7 +157,7 @@ pub(crate) async fn scenario(
         revision,
         limits: &client.limits,
         window,
-        expected: Model::replay(&client.limits, &record),
+        expected: Model::replay(&client.limits, &record, !client.behind.is_empty()),
         record: &record,
         handled: read_log(&log)?,
         ending,
@@ -190,12 +198,23 @@ fn client_command(
 ) -> Result<Command, String> {
     let mut servers = Map::new();
     for server in &scenario.servers {
-        servers.insert(server.name.clone(), entrance.address(&server.name)?);
+        let address = behind(
+            &client.behind,
+            &server.name,
+            entrance.address(&server.name)?,
+        )?;
+        servers.insert(server.name.clone(), address);
     }
     let (program, arguments) = client
         .command
         .split_first()
         .ok_or("the client's command is empty")?;
+    // How long a client may wait for the end of a call, where it bounds that time at all.
+    let patience = if scenario.slow {
+        PATIENCE + 2 * client.window(scenario)
+    } else {
+        PATIENCE
+    };
     let mut command = Command::new(program);
     command
         .args(arguments)
@@ -212,6 +231,10 @@ fn client_command(
             "QUESTION_CONFORMANCE_WINDOW_SECONDS",
             client.window(scenario).as_secs().to_string(),
         )
+        .env(
+            "QUESTION_CONFORMANCE_PATIENCE_SECONDS",
+            patience.as_secs().to_string(),
+        )
         .process_group(0)
         .kill_on_drop(true);
     if let [only] = &scenario.servers[..] {
@@ -227,6 +250,18 @@ fn client_command(
         );
     }
     Ok(command)
+}
+
+/// A server's address with a relay's command before it.
+fn behind(relay: &[String], server: &str, address: Value) -> Result<Value, String> {
+    if relay.is_empty() {
+        return Ok(address);
+    }
+    let Value::Array(command) = address else {
+        return Err("only a server's command can have another before it".to_owned());
+    };
+    let words = relay.iter().map(|word| word.replace("{server}", server));
+    Ok(words.map(Value::from).chain(command).collect())
 }
 
 /// A server as one argument: its URL, or its command as a shell would read it.
@@ -357,6 +392,17 @@ fn end_of(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_relay_stands_before_a_command_and_before_nothing_else() {
+        let relay = ["wrap".to_owned(), "--server={server}".to_owned()];
+        let command = behind(&relay, "alpha", serde_json::json!(["serve", "stdio"]));
+        let wanted = serde_json::json!(["wrap", "--server=alpha", "serve", "stdio"]);
+        assert_eq!(command, Ok(wanted));
+        assert!(behind(&relay, "alpha", "http://127.0.0.1/".into()).is_err());
+        let url = Value::from("http://127.0.0.1/");
+        assert_eq!(behind(&[], "alpha", url.clone()), Ok(url));
+    }
 
     #[test]
     fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {

@@ -28,15 +28,22 @@ pub(super) fn exact(view: &View<'_>) -> Outcome {
         let burst: &mut Burst<'_> = bursts.entry(key).or_insert_with(|| Burst::of(question));
         burst.count(question, expected);
     }
-    let wrong = bursts
+    let wrong: Vec<(String, &str)> = bursts
         .iter()
-        .filter_map(|(&(_, kind), burst)| Some(burst.wrong(kind)? + &bounds(view, kind)));
-    match wrong.reduce(|all, one| format!("{all}; {one}")) {
-        Some(why) => unmet(why),
-        None if bursts.is_empty() => not_testable(
+        .filter_map(|(&(_, kind), burst)| {
+            let what = burst.wrong(kind)? + &bounds(view, kind);
+            Some((what, burst.advice()))
+        })
+        .collect();
+    match &wrong[..] {
+        [] if bursts.is_empty() => not_testable(
             "nothing is asked under these limits, or the client takes no such questions",
         ),
-        None => MET,
+        [] => MET,
+        [(_, advice), ..] => {
+            let all: Vec<&str> = wrong.iter().map(|(what, _)| what.as_str()).collect();
+            unmet(format!("{}: {advice}", all.join("; ")))
+        }
     }
 }
 
@@ -98,6 +105,17 @@ impl<'a> Burst<'a> {
              {silent} left without a reply, where {to_admit} should be answered and {to_refuse} refused",
             to_admit + to_refuse,
         ))
+    }
+
+    /// What to do about that.
+    const fn advice(&self) -> &'static str {
+        if self.silent > 0 {
+            "leave no question without a reply, refuse with the error -32603 what is over the limit"
+        } else if self.answered > self.to_admit {
+            "count every question when it is asked, and refuse with the error -32603 what is over the limit"
+        } else {
+            "answer what is within the limit"
+        }
     }
 }
 
