@@ -233,6 +233,20 @@ fn the_demo_counts_at_three_places() {
     }
 }
 
+/// rmcp warns of every refusal it sends, with the server's id, and logs whole notifications: the
+/// default filter keeps that out of a log in which a server's words have no place.
+#[test]
+fn no_leak_by_the_default_log_filter() {
+    let by_default = run(&["demo", "--json"]);
+    assert_eq!(by_default.stderr, "");
+    let filter = [("MCP_QUESTION_THROTTLE_LOG", "rmcp=warn")];
+    let with_rmcp = run_with("", &filter, &["demo", "--json"]);
+    assert!(
+        with_rmcp.stderr.contains("rmcp::service"),
+        "or it proves nothing"
+    );
+}
+
 #[test]
 fn the_demo_refuses_nothing_below_the_limits() {
     let ended = run(&["demo", "--json", "--questions", "18"]);
