@@ -184,6 +184,9 @@ pub(crate) struct Arguments {
     /// Play to this client of clients.toml alone
     #[arg(long, value_name = "ID")]
     client: Option<String>,
+    /// Play this scenario alone
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["fast", "slow"])]
+    scenario: Option<String>,
     /// Play only the scenarios that wait for no window to end
     #[arg(long, conflicts_with = "slow")]
     fast: bool,
@@ -212,12 +215,20 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<String>, String> {
         return Err(format!("--client: there are {}", ids.join(", ")));
     }
     let scenarios = scenario::all()?;
+    let is_meant = |scenario: &&Scenario| {
+        arguments
+            .scenario
+            .as_ref()
+            .is_none_or(|name| *name == scenario.name)
+    };
+    let meant = scenarios.iter().filter(is_meant).cloned();
+    let (slow, fast): (Vec<Scenario>, Vec<Scenario>) = meant.partition(|scenario| scenario.slow);
+    if slow.is_empty() && fast.is_empty() {
+        let names: Vec<&str> = scenarios.iter().map(|one| one.name.as_str()).collect();
+        return Err(format!("--scenario: there are {}", names.join(", ")));
+    }
     clients::install(&chosen)?;
 
-    let (slow, fast): (Vec<Scenario>, Vec<Scenario>) = scenarios
-        .iter()
-        .cloned()
-        .partition(|scenario| scenario.slow);
     let mut found = Vec::new();
     if !arguments.slow {
         let cores = thread::available_parallelism().map_or(1, usize::from);
