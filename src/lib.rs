@@ -12,6 +12,8 @@
 //! | [`clock`] | the only `now` | |
 //! | [`service`] | [`Throttled`] around an rmcp service; the permit | reach the handler without one |
 //! | [`ClientSession`] | rounds, tasks and errors of calls | retry by itself |
+//! | [`CallError`] | why a call has no result; the refused round or task | know a refusal by its `data` |
+//! | [`Verdict`] | one decision, for an observer | hold anything that a server wrote |
 //! | [`Shield`] | refuses floods as a transport reads them | charge |
 //! | [`usage`] | the last questions of each server, and how they ended | keep what a server wrote |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |

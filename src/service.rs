@@ -53,13 +53,24 @@ const ALONE: &str = "server";
 ///
 /// # What reaches the handler
 ///
-/// Only an admitted question does. A [`Permit`] cannot be made by hand:
+/// Only an admitted question does. A [`Permit`] cannot be made by hand, and neither can the
+/// [`Admission`] that pays for one:
 ///
 /// ```compile_fail,E0451
-/// # use mcp_question_throttle::service::{Permit, Question, Throttled};
+/// # use mcp_question_throttle::throttle::Admission;
+/// fn forge() -> Admission {
+///     Admission { questions: 1 }
+/// }
+/// ```
+///
+/// ```compile_fail,E0451
+/// # use mcp_question_throttle::service::{Permit, Throttled};
 /// # use rmcp::service::{RoleClient, Service};
-/// fn forge<S: Service<RoleClient>>(throttled: &Throttled<S>, question: Question) -> Permit<'_, S> {
-///     Permit { throttled, question }
+/// fn forge<'a, S: Service<RoleClient>>(
+///     throttled: &'a Throttled<S>,
+///     other: Permit<'a, S>,
+/// ) -> Permit<'a, S> {
+///     Permit { throttled, ..other }
 /// }
 /// ```
 ///
@@ -74,7 +85,15 @@ const ALONE: &str = "server";
 /// }
 /// ```
 ///
-/// And it answers once:
+/// And it answers once, since it is used up, and has no twin:
+///
+/// ```compile_fail,E0599
+/// # use mcp_question_throttle::service::Permit;
+/// # use rmcp::service::{RequestContext, RoleClient, Service};
+/// async fn twins<S: Service<RoleClient>>(permit: Permit<'_, S>, context: RequestContext<RoleClient>) {
+///     let _ = permit.clone().answer(context).await;
+/// }
+/// ```
 ///
 /// ```compile_fail,E0382
 /// # use mcp_question_throttle::service::Permit;

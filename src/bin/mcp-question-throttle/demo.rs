@@ -42,9 +42,9 @@ const SHOWN: Duration = Duration::from_millis(900);
 /// Exits with 1 if any count differs from what the limits allow.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Options {
-    /// How many questions the server asks in each run [default: 200; with --serve, no end]
-    #[arg(long, value_name = "N")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// How many questions the server asks in each run, from 1 to 10000
+    /// [default: 200; with --serve, no end]
+    #[arg(long, value_name = "N", value_parser = questions)]
     questions: Option<u32>,
 
     /// Print one JSON object and no progress
@@ -71,6 +71,13 @@ impl Options {
     fn questions(&self) -> u32 {
         self.questions.unwrap_or(200)
     }
+}
+
+fn questions(text: &str) -> Result<u32, &'static str> {
+    text.parse()
+        .ok()
+        .filter(|questions| (1..=10_000).contains(questions))
+        .ok_or("expected a whole number from 1 to 10000")
 }
 
 pub(crate) fn run(options: &Options) -> Exit {
