@@ -82,7 +82,7 @@ use self::{
     refusals::Undelivered,
     sessions::Sessions,
     status::Board,
-    upstream::{Clients, Upstream},
+    upstream::{Causes, Clients, Upstream},
 };
 use super::notices::Notices;
 use crate::{
@@ -134,7 +134,7 @@ pub enum RelayError {
         /// Where its URL stands.
         at: Origin,
     },
-    /// The HTTP client cannot be set up, for want of root certificates for instance.
+    /// TLS cannot be set up for an https URL, for want of root certificates for instance.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -154,7 +154,7 @@ impl fmt::Display for RelayError {
                 Place(at),
                 key_of(server)
             ),
-            Self::Client(error) => write!(f, "cannot set up the HTTP client: {error}"),
+            Self::Client(error) => write!(f, "cannot set up TLS: {}", Causes(&**error)),
         }
     }
 }
@@ -208,7 +208,7 @@ impl Relay {
     ///
     /// As [`new`](Self::new).
     pub fn with_throttle(settings: &Loaded, throttle: Arc<Throttle>) -> Result<Self, RelayError> {
-        let clients = Clients::new().map_err(|error| RelayError::Client(error.into()))?;
+        let mut clients = Clients::default();
         let mut upstreams = BTreeMap::new();
         for (name, entry) in settings.servers() {
             let Some(Endpoint::Url(url)) = entry.endpoint() else {
@@ -226,7 +226,9 @@ impl Relay {
                 _ => return Err(RelayError::Url { server, at: at() }),
             };
             let headers = headers_of(entry);
-            upstreams.insert(server, Upstream::new(&clients, url, headers));
+            let upstream = Upstream::new(&mut clients, url, headers)
+                .map_err(|error| RelayError::Client(error.into()))?;
+            upstreams.insert(server, upstream);
         }
         if upstreams.is_empty() {
             return Err(RelayError::NoServer);

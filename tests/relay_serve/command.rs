@@ -271,6 +271,30 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
     }
 }
 
+// Elsewhere they are the system's own affair.
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn only_https_needs_root_certificates() {
+    let server = asking_once().await;
+    let without = |command: &mut Command| {
+        command
+            .env("SSL_CERT_FILE", "/dev/null")
+            .env("SSL_CERT_DIR", "/nonexistent");
+    };
+    let served = Served::start_with(&settings(&server.url(), 1), |command| {
+        without(command);
+        command
+    });
+    assert_eq!(served.call().await.text(), events([question(7), result(1)]));
+    let folder = TempDir::new().unwrap();
+    let mut command = command(&folder, &settings("https://a.example", 1));
+    without(&mut command);
+    let output = command.output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(stderr.contains("cannot set up TLS: "), "{stderr}");
+    assert_eq!(output.status.code(), Some(69));
+}
+
 #[tokio::test]
 async fn no_secret_is_logged_however_much_is() {
     let server = asking_once().await;

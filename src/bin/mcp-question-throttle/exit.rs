@@ -16,7 +16,7 @@ pub(crate) enum Exit {
     Usage = 2,
     /// A file cannot be read.
     NoInput = 66,
-    /// A server cannot be started, or an address cannot be listened on.
+    /// A server cannot be started or reached, or an address listened on.
     Unavailable = 69,
     /// A mistake of ours.
     Internal = 70,
@@ -41,7 +41,7 @@ impl Exit {
             Self::Differs => "demo: a count differs from what the limits allow",
             Self::Usage => "the arguments or the log filter are wrong",
             Self::NoInput => "the settings file cannot be read",
-            Self::Unavailable => "a server cannot be started, or an address not listened on",
+            Self::Unavailable => "a server cannot be started or reached, or an address listened on",
             Self::Internal => "a mistake of this program",
             Self::Config => "the settings are wrong, in the file or in a variable",
         }

@@ -111,7 +111,7 @@ fn prepare(options: &Options) -> Result<(Loaded, Relay), Exit> {
     let loaded = settings::load(Some(&options.settings)).map_err(|error| settings::fail(&error))?;
     let mut relay = Relay::new(&loaded)
         .map_err(|error| match error {
-            RelayError::Client(_) => exit::fail(Exit::Internal, error),
+            RelayError::Client(_) => exit::fail(Exit::Unavailable, error),
             RelayError::NoServer => exit::fail(
                 Exit::Config,
                 format_args!("{}: {error}", options.settings.display()),

@@ -158,11 +158,11 @@ mod tests {
     fn silent() -> (TcpListener, Address) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
-        let clients = Clients::new().unwrap();
-        let upstream = Upstream::new(&clients, url.parse().unwrap(), HeaderMap::new());
+        let clients = &mut Clients::default();
+        let upstream = Upstream::new(clients, url.parse().unwrap(), HeaderMap::new());
         let address = Address {
             server: ServerName::new("github").unwrap(),
-            upstream: Arc::new(upstream),
+            upstream: Arc::new(upstream.unwrap()),
             url: url.parse().unwrap(),
             headers: Arc::default(),
             undelivered: Arc::default(),

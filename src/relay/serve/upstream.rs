@@ -1,6 +1,6 @@
 //! The server's side: requests to its URL.
 
-use std::{error::Error, fmt, time::Duration};
+use std::{collections::HashMap, error::Error, fmt, time::Duration};
 
 use axum::http::{HeaderMap, Method, StatusCode, header::LOCATION};
 use bytes::Bytes;
@@ -33,13 +33,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable { host, error } => {
-                write!(f, "no answer from {host}: {error}")?;
-                let mut source = error.source();
-                while let Some(error) = source {
-                    write!(f, ": {error}")?;
-                    source = error.source();
-                }
-                Ok(())
+                write!(f, "no answer from {host}: {}", Causes(error))
             }
             Self::Redirect { host, status, to } => write!(
                 f,
@@ -51,27 +45,53 @@ impl fmt::Display for Failure {
     }
 }
 
-/// The HTTP clients of a relay: they share their connections.
-#[derive(Clone, Debug)]
+/// The HTTP clients of a relay, made when a server needs one: servers share their connections.
+#[derive(Debug, Default)]
 pub(super) struct Clients {
-    /// For loopback addresses, which no proxy of the environment can reach.
-    near: Client,
-    far: Client,
+    /// By whether it is for loopback, and whether for TLS.
+    made: HashMap<(bool, bool), Client>,
 }
 
 impl Clients {
-    pub(super) fn new() -> Result<Self, reqwest::Error> {
-        let builder = || {
-            Client::builder()
-                .redirect(redirect::Policy::none())
-                .connect_timeout(CONNECT)
-                .tcp_keepalive(KEEPALIVE)
-                .tcp_nodelay(true)
-        };
-        Ok(Self {
-            near: builder().no_proxy().build()?,
-            far: builder().build()?,
-        })
+    fn for_url(&mut self, url: &Url) -> Result<Client, reqwest::Error> {
+        let is_near = url
+            .host_str()
+            .is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
+        let needs_tls = url.scheme() == "https";
+        if let Some(client) = self.made.get(&(is_near, needs_tls)) {
+            return Ok(client.clone());
+        }
+        let mut builder = Client::builder()
+            .redirect(redirect::Policy::none())
+            .connect_timeout(CONNECT)
+            .tcp_keepalive(KEEPALIVE)
+            .tcp_nodelay(true);
+        if is_near {
+            // No proxy of the environment can reach it.
+            builder = builder.no_proxy();
+        }
+        if !needs_tls {
+            // A machine without root certificates is no hindrance.
+            builder = builder.tls_certs_only([]);
+        }
+        let client = builder.build()?;
+        self.made.insert((is_near, needs_tls), client.clone());
+        Ok(client)
+    }
+}
+
+/// An error with all its causes: HTTP errors leave them out.
+pub(super) struct Causes<'a>(pub(super) &'a dyn Error);
+
+impl fmt::Display for Causes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)?;
+        let mut source = self.0.source();
+        while let Some(error) = source {
+            write!(f, ": {error}")?;
+            source = error.source();
+        }
+        Ok(())
     }
 }
 
@@ -91,16 +111,19 @@ impl fmt::Debug for Upstream {
 }
 
 impl Upstream {
-    pub(super) fn new(clients: &Clients, url: Url, headers: HeaderMap) -> Self {
-        let is_near = url
-            .host_str()
-            .is_some_and(|host| is_loopback(host.trim_matches(['[', ']'])));
-        let client = if is_near { &clients.near } else { &clients.far };
-        Self {
-            client: client.clone(),
+    /// # Errors
+    ///
+    /// When TLS cannot be set up.
+    pub(super) fn new(
+        clients: &mut Clients,
+        url: Url,
+        headers: HeaderMap,
+    ) -> Result<Self, reqwest::Error> {
+        Ok(Self {
+            client: clients.for_url(&url)?,
             url,
             headers,
-        }
+        })
     }
 
     /// Sends a request, and follows redirects that stay at the server.
