@@ -127,7 +127,7 @@ impl fmt::Display for McpConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { file, kind } = self;
         match kind {
-            Kind::Unreadable(error) => write!(f, "{file}: {error}"),
+            Kind::Unreadable(error) => write!(f, "cannot read {file}: {error}"),
             Kind::Invalid {
                 line,
                 column,

@@ -43,6 +43,26 @@ fn errors_of_our_own_are_told_from_the_servers() {
 }
 
 #[test]
+fn common_mistakes_are_answered_with_what_to_do() {
+    let mut spaced = Wrapped::start(&["--", "npx -y server"]);
+    spaced.logged("cannot start \"npx -y server\"");
+    spaced.logged("give each word by itself");
+    assert_eq!(spaced.wait().code(), Some(69));
+    let mut bare = Wrapped::start(&["npx", "-y", "server"]);
+    bare.logged("stands behind `--`");
+    assert_eq!(bare.wait().code(), Some(2));
+    // The limits of another name would hold for nobody.
+    let settings = "[servers.GitHub.proto]\nelicitationPerMinute = 1\n";
+    let mut slip = Wrapped::start_with(settings, &["--", "true"]);
+    slip.logged("no server \"github\", so the limits of [proto] hold; was \"GitHub\" meant?");
+    assert_eq!(slip.wait().code(), Some(0));
+    let others = "[servers.weather.proto]\nelicitationPerMinute = 1\n";
+    let mut none = Wrapped::start_with(others, &["--", "true"]);
+    assert_eq!(none.wait().code(), Some(0));
+    assert_eq!(none.rest_of_log(), Vec::<String>::new());
+}
+
+#[test]
 fn the_command_can_come_from_the_settings_or_from_a_clients_configuration() {
     let settings = "[servers.github]\ncommand = \"sh\"\nargs = [\"-c\", \"exit $CODE\"]\nenv = { CODE = \"9\" }\n";
     assert_eq!(Wrapped::start_with(settings, &[]).wait().code(), Some(9));

@@ -13,9 +13,12 @@ mod style;
 #[cfg(unix)]
 mod wrap;
 
-use std::process::ExitCode;
+use std::{env, process::ExitCode};
 
-use clap::{Parser, Subcommand};
+use clap::{
+    Parser, Subcommand,
+    error::{ContextKind, ContextValue, ErrorKind},
+};
 
 use self::exit::Exit;
 
@@ -81,8 +84,19 @@ impl Command {
     }
 }
 
+/// The commonest mistake is a server's command without the `--` before it.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let is_wrap = env::args_os().any(|argument| argument == "wrap");
+    if is_wrap && error.kind() == ErrorKind::UnknownArgument {
+        let tip = "the server's own command stands behind `--`: wrap --server NAME -- COMMAND...";
+        let tip = ContextValue::StyledStrs(vec![tip.into()]);
+        error.insert(ContextKind::Suggested, tip);
+    }
+    error
+}
+
 fn main() -> ExitCode {
-    let Cli { command, log } = Cli::parse();
+    let Cli { command, log } = Cli::try_parse().unwrap_or_else(|error| with_tip(error).exit());
     match log.start(command.log_filter()) {
         Ok(()) => command.run(),
         Err(error) => exit::fail(Exit::Usage, error).into(),

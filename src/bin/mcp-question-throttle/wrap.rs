@@ -79,6 +79,22 @@ Codex (config.toml):
   command = "mcp-question-throttle"
   args = ["wrap", "--server", "github", "--", "npx", "-y", "SERVER"]
 
+Clients start servers in folders of their own, and some with another PATH than your shell's: give
+the settings file, and this command if it is not found, by an absolute path. For a log in JSON put
+"--log-format", "json" before the "--".
+
+When a server has asked too often, two lines of the log say so:
+
+  WARN ... question refused: proto.elicitationPerMinute allows 30 per minute; retry in 42 s ...
+  WARN ... server "github" asks more often than it may; to admit more, raise ...
+
+Of the refusals by one limit in a window, the 1st, the 10th, the 100th and so on are logged.
+
+What a server writes that is no message passes as it is: half a line, bad UTF-8, NUL bytes, CR LF,
+lines of any length. If a client could read a question out of it, it is withheld, with a warning. A
+server that leaves 4 MiB of refusals unread is not read either until it reads; a client that does
+not read is waited for. When a server dies, what it wrote before is passed on.
+
 Exit code: that of the server, or 128 and the number of the signal that ended it. Errors of our own
 end with the codes that `mcp-question-throttle --help` lists; from 64 up, few servers use them.
 
@@ -115,7 +131,13 @@ pub(crate) fn run(options: &Options) -> ExitCode {
         Ok((command, judge)) => match wrap::wrap(command, judge) {
             Ok(outcome) => outcome.code().into(),
             Err(error @ wrap::WrapError::Start { .. }) => {
-                exit::fail(Exit::Unavailable, error).into()
+                let exit = exit::fail(Exit::Unavailable, error);
+                if let [only] = &options.command[..]
+                    && only.to_string_lossy().contains(' ')
+                {
+                    eprintln!("  tip: give each word by itself, as in `-- npx -y SERVER`");
+                }
+                exit.into()
             }
             Err(error) => exit::fail(Exit::Internal, error).into(),
         },
@@ -129,9 +151,31 @@ fn prepare(options: &Options) -> Result<(process::Command, Judge), Exit> {
     let file = options.settings.as_deref();
     let loaded = settings::load(file).map_err(|error| settings::fail(&error))?;
     let command = command(options, &name, &loaded)?;
+    warn_of_a_slip(&name, &loaded);
     let throttle = Arc::new(Throttle::new(loaded.into_settings(), clock::now()));
     let judge = Judge::new(throttle.session(name)).with_settings_file(options.settings.clone());
     Ok((command, judge))
+}
+
+/// Says that the settings have no server of this name, if they have one that is nearly the same:
+/// the limits that were meant would not hold, and nobody would notice.
+fn warn_of_a_slip(name: &ServerName, loaded: &Loaded) {
+    let servers = loaded.servers();
+    if servers.get(name).is_some() {
+        return;
+    }
+    let found = name.as_str().to_lowercase();
+    let near = servers.keys().find(|known| {
+        let distance = strsim::damerau_levenshtein(&known.as_str().to_lowercase(), &found);
+        distance * 3 <= found.len()
+    });
+    if let Some(near) = near {
+        tracing::warn!(
+            "the settings have no server {:?}, so the limits of [proto] hold; was {:?} meant?",
+            name.as_str(),
+            near.as_str()
+        );
+    }
 }
 
 fn command(
@@ -161,8 +205,8 @@ fn command(
         })?;
         let endpoint = config.endpoint(name.as_str()).cloned();
         endpoint.ok_or_else(|| {
-            let known: Vec<_> = config.names().collect();
-            missing(&format!("{} has {known:?}", file.display()))
+            let known: Vec<_> = config.names().map(|name| format!("{name:?}")).collect();
+            missing(&format!("{} has only {}", file.display(), known.join(", ")))
         })?
     } else {
         let entry = loaded.servers().get(name);
@@ -174,7 +218,7 @@ fn command(
     match endpoint {
         Endpoint::Command(command) => Ok(child_of(&command)),
         _ => Err(missing(
-            "it is reached by URL, and only commands can be wrapped",
+            "it is reached by URL: put `serve` in front of it, only commands can be wrapped",
         )),
     }
 }
