@@ -3,7 +3,7 @@
 use std::{
     ffi::OsString,
     fs::{self, File},
-    io,
+    io::{self, Read, Seek, SeekFrom},
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::Stdio,
@@ -36,7 +36,7 @@ pub(crate) const SILENCE: Duration = Duration::from_secs(5);
 /// How long a client waits for the end of a call that waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// How much of what a client printed is kept.
-const PRINTED: usize = 16 * 1024;
+const PRINTED: u64 = 16 * 1024;
 
 /// The client under test, and what is known about it.
 #[derive(Clone, Debug)]
@@ -306,6 +306,9 @@ fn whereabouts(scenario: &Scenario, record: &Record) -> String {
             server(connection.server),
             scenario.revision
         ),
+        None if scenario.is_official => {
+            "it connected to no server: the URL is its last argument".to_owned()
+        }
         None => "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS, and that of \
                  a single one is the last argument as well"
             .to_owned(),
@@ -382,11 +385,17 @@ fn read_log(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
     entries.collect::<Result<_, _>>().map(Some)
 }
 
-/// The end of a file, if it can be read.
+/// The end of a file, if it can be read. However much a client printed, no more is held of it.
 fn end_of(path: &Path) -> String {
-    let bytes = fs::read(path).unwrap_or_default();
-    let start = bytes.len().saturating_sub(PRINTED);
-    String::from_utf8_lossy(&bytes[start..]).into_owned()
+    let read = || -> io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let start = file.metadata()?.len().saturating_sub(PRINTED);
+        file.seek(SeekFrom::Start(start))?;
+        let mut bytes = Vec::new();
+        file.take(PRINTED).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
 }
 
 #[cfg(test)]
@@ -402,6 +411,18 @@ mod tests {
         assert!(behind(&relay, "alpha", "http://127.0.0.1/".into()).is_err());
         let url = Value::from("http://127.0.0.1/");
         assert_eq!(behind(&[], "alpha", url.clone()), Ok(url));
+    }
+
+    #[test]
+    fn of_what_a_client_printed_the_end_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let printed = folder.path().join("printed");
+        assert_eq!(end_of(&printed), "");
+        let long = "x".repeat(100_000) + "the last words";
+        fs::write(&printed, &long).unwrap();
+        let kept = end_of(&printed);
+        assert_eq!(kept.len(), 16 * 1024);
+        assert!(kept.ends_with("xthe last words"));
     }
 
     #[test]

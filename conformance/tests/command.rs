@@ -330,6 +330,8 @@ fn a_client_of_the_official_suite_takes_part_by_its_contract_alone() {
             "0 unmet, 0 not testable",
         ],
     );
+    let absent = run_shell("exit 1", &["--official-client"]);
+    assert_ends(&absent, 3, &["the URL is its last argument"]);
     let wrong = run_reference(Some("no-limit"), &["--official-client"]);
     assert_ends(
         &wrong,
