@@ -38,6 +38,10 @@
 //! asks on a stream that is not there yet loses its question then; one that asks on the call's
 //! own does not.
 //!
+//! Refusals reach the server side by side, and the client's own messages between them. What a
+//! server replays to a client that resumes is charged again: the ids of events and requests are
+//! the server's, and prove nothing.
+//!
 //! # What is bounded
 //!
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
@@ -181,6 +185,24 @@ impl fmt::Display for Place<'_> {
 }
 
 /// A relay in front of every server of the settings that has a URL.
+///
+/// The command's `serve` is this and a handful of signals. To embed it, with limits that change
+/// while it runs:
+///
+/// ```no_run
+/// use mcp_question_throttle::{relay::serve::Relay, settings};
+///
+/// # async fn serve(end: tokio::sync::oneshot::Receiver<()>) -> Result<(), Box<dyn std::error::Error>> {
+/// let relay = Relay::new(&settings::load("settings.toml")?)?
+///     .with_observer(|verdict| eprintln!("{} asked", verdict.server));
+/// let throttle = relay.throttle().clone();
+/// let listener = tokio::net::TcpListener::bind("127.0.0.1:7460").await?;
+/// let serving = tokio::spawn(relay.serve(listener, async {
+///     let _ = end.await;
+/// }));
+/// throttle.update(settings::load("settings.toml")?.settings());
+/// # serving.await??; Ok(()) }
+/// ```
 #[derive(Debug)]
 pub struct Relay {
     pool: Pool,

@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::harness::{Answer, Response_, Server, call, events, question, rest, result, soon};
 
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 struct Served {
     child: Child,

@@ -23,7 +23,7 @@ use tokio::{
 };
 
 /// Longer than anything here takes; whoever waits this long has met a deadlock.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// A request as the server saw it.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Server requests in events and in bodies: the first five of each kind pass.
 
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 
 use crate::harness::{
     Answer, Relayed, Response_, Server, call, events, limited, question, result, soon,
@@ -341,5 +342,28 @@ async fn all_streams_of_all_clients_share_the_servers_window() {
     assert_eq!(
         (elicitation.admitted, elicitation.refused_by_server_limit),
         (5, 1)
+    );
+}
+
+#[tokio::test]
+async fn an_observer_hears_every_verdict() {
+    let stream = events((1..=7).map(question));
+    let server = asking(move || Answer::events(stream.clone())).await;
+    let (heard, mut verdicts) = mpsc::unbounded_channel();
+    let relay = Relayed::with(&limited(&server.url()), |relay| {
+        relay.with_observer(move |verdict| {
+            let server = verdict.server.as_str().to_owned();
+            heard
+                .send((server, verdict.refusal.is_some(), verdict.elicitation))
+                .unwrap();
+        })
+    })
+    .await;
+    relay.call().await;
+    let heard: Vec<_> = std::iter::from_fn(|| verdicts.try_recv().ok()).collect();
+    let expected = [false, false, false, false, false, true, true];
+    assert_eq!(
+        heard,
+        expected.map(|refused| ("github".to_owned(), refused, 1))
     );
 }
