@@ -399,8 +399,8 @@ impl Shared {
             tracing::info!(
                 server = %server.name,
                 admitted,
-                would_refuse,
                 refused,
+                would_refuse,
                 unreadable = server.notices.unreadable(),
                 undelivered = server.undelivered.count(),
                 "counted in all"

@@ -162,7 +162,8 @@ async fn names_are_percent_encoded_and_others_are_not_found() {
         ("/a%2Fb%20c/label", 200),
         ("/a%2Fb%20c/label/more", 404),
         ("/a/b c", 404),
-        ("/", 404),
+        // The status page, which is only read.
+        ("/", 405),
         ("/github", 404),
         ("/.well-known/oauth-protected-resource", 404),
     ] {
