@@ -86,7 +86,10 @@ fn help_reads_well() {
     #[cfg(unix)]
     insta::assert_snapshot!("help_wrap", run(&["wrap", "--help"]).shown());
     #[cfg(feature = "serve")]
-    insta::assert_snapshot!("help_serve", run(&["serve", "--help"]).shown());
+    {
+        insta::assert_snapshot!("help_serve", run(&["serve", "--help"]).shown());
+        insta::assert_snapshot!("help_status", run(&["status", "--help"]).shown());
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ use crate::{
     Pool, clock,
     limits::ServerName,
     settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
-    throttle::{Snapshot, Throttle},
+    throttle::{KindSnapshot, Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
 
@@ -426,14 +426,13 @@ impl Shared {
             };
             let kinds = [counted.sampling, counted.elicitation];
             let admitted: u64 = kinds.iter().map(|kind| kind.admitted).sum();
-            let refused: u64 = kinds
-                .iter()
-                .map(|kind| kind.refused_by_server_limit + kind.refused_by_session_limit)
-                .sum();
+            let refused: u64 = kinds.iter().map(KindSnapshot::refused).sum();
+            let would_refuse: u64 = kinds.iter().map(KindSnapshot::would_refuse).sum();
             tracing::info!(
                 server = %server.name,
                 admitted,
                 refused,
+                would_refuse,
                 unreadable = server.notices.unreadable(),
                 undelivered = server.undelivered.count(),
                 "counted in all"

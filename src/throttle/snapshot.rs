@@ -64,6 +64,20 @@ pub struct KindSnapshot {
     pub refused_while_muted: u64,
 }
 
+impl KindSnapshot {
+    /// Refused since the row was made, for whatever reason.
+    #[must_use]
+    pub const fn refused(&self) -> u64 {
+        self.refused_by_server_limit + self.refused_by_session_limit + self.refused_while_muted
+    }
+
+    /// Admitted although over a limit, which was only observed.
+    #[must_use]
+    pub const fn would_refuse(&self) -> u64 {
+        self.would_refuse_by_server_limit + self.would_refuse_by_session_limit
+    }
+}
+
 /// One running session.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
