@@ -6,4 +6,5 @@ mod endings;
 mod harness;
 mod hostile;
 mod passing;
+mod pasted;
 mod questions;
