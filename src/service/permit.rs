@@ -153,7 +153,9 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
                 biased;
                 result = &mut answer => return match result {
                     Some(result) => {
-                        open.map(OpenQuestion::answered);
+                        if let Some(open) = open {
+                            open.answered();
+                        }
                         span.ended(if result.is_ok() { "answered" } else { "failed" });
                         result.map_err(Unanswered::Handler)
                     }
@@ -164,7 +166,9 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             // The handler, and what it has spawned, can see why its future is dropped here.
             token.cancel();
         }
-        open.map(OpenQuestion::expired);
+        if let Some(open) = open {
+            open.expired();
+        }
         span.ended("expired");
         let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
         let ask = Ask::one(kind, &method);
