@@ -146,7 +146,7 @@ pub(crate) fn main() -> ExitCode {
             return be_client(wrong, server.as_deref());
         }
         Some(Command::Matrix { jobs, write }) => block_on(matrix::run(jobs, write)).map(told),
-        Some(Command::Results(arguments)) => block_on(results::run(&arguments)).map(told),
+        Some(Command::Results(arguments)) => block_on(results::play(&arguments)).map(told),
         Some(Command::Page { check }) => page::run(check).map(told),
         None => block_on(run(&cli.run)),
     };

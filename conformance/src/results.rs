@@ -19,7 +19,7 @@ use crate::{
     clients::{self, Entry},
     play,
     protocol::{Revision, Transport},
-    run::ScenarioReport,
+    run::{self, ScenarioReport},
     scenario::{self, Scenario},
 };
 
@@ -73,6 +73,19 @@ pub(crate) struct Played {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) client_failed: Option<String>,
     pub(crate) checks: BTreeMap<String, Finding>,
+}
+
+impl Played {
+    /// Whether every check came out in the same way, whatever there is to say about it.
+    fn is_alike(&self, other: &Self) -> bool {
+        let words = |played: &Self| -> Vec<(String, &'static str)> {
+            let checks = played.checks.iter();
+            checks
+                .map(|(name, finding)| (name.clone(), finding.word()))
+                .collect()
+        };
+        self.client_failed.is_some() == other.client_failed.is_some() && words(self) == words(other)
+    }
 }
 
 impl From<&ScenarioReport> for Played {
@@ -204,7 +217,7 @@ pub(crate) struct Arguments {
 /// # Errors
 ///
 /// What could not be read, installed or played.
-pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<String>, String> {
+pub(crate) async fn play(arguments: &Arguments) -> Result<Vec<String>, String> {
     let entries = clients::all()?;
     let chosen: Vec<&Entry> = entries
         .iter()
@@ -229,6 +242,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<String>, String> {
     }
     clients::install(&chosen)?;
 
+    let before = Results::read();
     let mut found = Vec::new();
     if !arguments.slow {
         let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -237,13 +251,35 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<Vec<String>, String> {
     if !arguments.fast {
         found.extend(play_all(&chosen, &slow, usize::MAX).await?);
     }
+    // Side by side, clients make each other late. What comes out otherwise than it was written down
+    // is played once more, alone, and then it stands.
+    for (place, played) in &mut found {
+        let expected = before.as_ref().ok().and_then(|before| before.get(place));
+        let is_as_expected = expected.is_some_and(|expected| expected.is_alike(played));
+        let is_new = expected.is_none() && played.client_failed.is_none();
+        if is_as_expected || is_new {
+            continue;
+        }
+        eprintln!(
+            "once more, alone: {}, {}, {}",
+            place.client,
+            place.way(),
+            place.scenario
+        );
+        let entry = chosen.iter().find(|entry| entry.id == place.client);
+        let scenario = scenarios.iter().find(|one| one.name == place.scenario);
+        if let (Some(entry), Some(scenario)) = (entry, scenario) {
+            let client = entry.client(place.transport)?;
+            *played = Played::from(&run::scenario(&client, scenario).await?);
+        }
+    }
 
     let planned: Vec<Place> = entries
         .iter()
         .flat_map(|entry| plan(entry, &scenarios))
         .collect();
     if arguments.check {
-        return Ok(compare::differences(&Results::read()?, &found, &planned));
+        return Ok(compare::differences(&before?, &found, &planned));
     }
     // What was not played stays as it was, unless it can be played no more.
     let mut results = Results::default();
