@@ -215,6 +215,11 @@ impl Refusal {
         }
     }
 
+    /// Whether a server would be told the same.
+    pub(crate) fn reads_like(&self, other: &Self) -> bool {
+        self.cause() == other.cause() && self.method == other.method
+    }
+
     /// Why.
     #[must_use]
     pub fn cause(&self) -> Cause {
@@ -340,8 +345,7 @@ impl fmt::Display for Refusal {
 /// Two refusals are equal if they say the same: nobody is told the nanoseconds.
 impl PartialEq for Refusal {
     fn eq(&self, other: &Self) -> bool {
-        self.cause() == other.cause()
-            && self.method == other.method
+        self.reads_like(other)
             && self.questions == other.questions
             && self.refused_before == other.refused_before
     }

@@ -1,13 +1,18 @@
 //! The wrapper around an rmcp client service: the one answer dispatch, and the permit it takes.
 
+mod attended;
 mod cleared;
 mod permit;
 mod round;
 mod task;
 mod trace;
 
-use std::{borrow::Cow, fmt, sync::Arc};
+use std::{borrow::Cow, fmt, future::ready, sync::Arc};
 
+use futures::{
+    FutureExt,
+    future::{Either, lazy},
+};
 use rmcp::{
     model::{
         ClientConfig, ClientResult, ErrorData, ProtocolVersion, ServerNotification, ServerRequest,
@@ -17,11 +22,7 @@ use rmcp::{
 };
 
 use self::cleared::{Cleared, Sorted};
-pub use self::{
-    cleared::Question,
-    permit::{GRACE, Permit},
-    round::RoundAnswer,
-};
+pub use self::{attended::GRACE, cleared::Question, permit::Permit, round::RoundAnswer};
 pub(crate) use self::{permit::Unanswered, task::Answered};
 use crate::{
     arrival::{Arrival, Door},
@@ -322,6 +323,34 @@ impl<S> Throttled<S> {
         refusal
     }
 
+    /// Takes a request to the handler, if it is no question or an admitted one. No `async` block:
+    /// the request and its context are only moved on, into the handler's own future.
+    #[inline]
+    fn dispatch(
+        &self,
+        request: ServerRequest,
+        context: RequestContext<RoleClient>,
+    ) -> impl Future<Output = Result<ClientResult, ErrorData>>
+    where
+        S: Service<RoleClient>,
+    {
+        let question = match self.sort(request) {
+            Sorted::Question(question) => question,
+            Sorted::Other(other) => {
+                return Either::Left(self.guarded.request(other, context));
+            }
+        };
+        let origin = self.calls.origin(&context.extensions);
+        let arrival = Arrival::new(Door::ServerRequest, origin);
+        Either::Right(match self.admit_question(&question, arrival) {
+            Ok(admitted) => {
+                let permit = Permit::new(self, question, admitted, arrival);
+                Either::Left(permit.answer(context))
+            }
+            Err(refusal) => Either::Right(ready(Err(refusal.into()))),
+        })
+    }
+
     fn methods(&self) -> Methods<'_> {
         Methods::new(&self.questions, &self.session)
     }
@@ -337,35 +366,29 @@ impl<S> Throttled<S> {
 }
 
 impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
-    async fn handle_request(
+    fn handle_request(
         &self,
         request: ServerRequest,
         context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, ErrorData> {
-        match self.sort(request) {
-            Sorted::Question(question) => {
-                let origin = self.calls.origin(&context.extensions);
-                let arrival = Arrival::new(Door::ServerRequest, origin);
-                let admitted = self.admit_question(&question, arrival)?;
-                Permit::new(self, question, admitted, arrival)
-                    .answer(context)
-                    .await
-            }
-            Sorted::Other(other) => self.guarded.request(other, context).await,
-        }
+    ) -> impl Future<Output = Result<ClientResult, ErrorData>> {
+        // Nothing is charged for a future that is never polled.
+        lazy(move |_| self.dispatch(request, context)).flatten()
     }
 
-    async fn handle_notification(
+    fn handle_notification(
         &self,
         notification: ServerNotification,
         context: NotificationContext<RoleClient>,
-    ) -> Result<(), ErrorData> {
-        let origin = self.calls.origin(&context.extensions);
-        match self.admit_notification(notification, origin) {
-            Some(cleared) => self.guarded.notification(cleared, context).await,
-            // There is no id to answer to, and an error would only be logged by rmcp.
-            None => Ok(()),
-        }
+    ) -> impl Future<Output = Result<(), ErrorData>> {
+        lazy(move |_| {
+            let origin = self.calls.origin(&context.extensions);
+            match self.admit_notification(notification, origin) {
+                Some(cleared) => Either::Left(self.guarded.notification(cleared, context)),
+                // There is no id to answer to, and an error would only be logged by rmcp.
+                None => Either::Right(ready(Ok(()))),
+            }
+        })
+        .flatten()
     }
 
     fn get_info(&self) -> ClientConfig {
@@ -397,22 +420,22 @@ pub(crate) struct Admitted {
 struct Guarded<S>(S);
 
 impl<S: Service<RoleClient>> Guarded<S> {
-    async fn request(
+    #[inline]
+    fn request(
         &self,
         request: Cleared<ServerRequest>,
         context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, ErrorData> {
-        self.0.handle_request(request.into_message(), context).await
+    ) -> impl Future<Output = Result<ClientResult, ErrorData>> {
+        self.0.handle_request(request.into_message(), context)
     }
 
-    async fn notification(
+    fn notification(
         &self,
         notification: Cleared<ServerNotification>,
         context: NotificationContext<RoleClient>,
-    ) -> Result<(), ErrorData> {
+    ) -> impl Future<Output = Result<(), ErrorData>> {
         self.0
             .handle_notification(notification.into_message(), context)
-            .await
     }
 }
 

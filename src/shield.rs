@@ -64,10 +64,22 @@ pub struct Shield<T> {
     /// Read, and not handed on yet: cancellations of further requests with the same id.
     next: VecDeque<ServerJsonRpcMessage>,
     handshake: Handshake,
-    /// Whether a question was handed on, which its handler's task has not seen yet.
+    /// How many questions were handed on that their handlers' tasks may not have seen yet.
+    ahead: u32,
+    /// Whether those may use up a window's room.
     owes_a_turn: bool,
     /// Set by the end of the connection: until when unsent refusals may still be written.
     ending: Option<Instant>,
+}
+
+/// What ends a wait of a shield that does not only read.
+enum Busy {
+    /// There is something to write again, or room for it.
+    Go,
+    /// The connection is over, and nothing more is written.
+    Ended,
+    /// What the transport has read.
+    Read(Option<Box<ServerJsonRpcMessage>>),
 }
 
 /// What is known of the session's handshake.
@@ -94,6 +106,7 @@ impl<T: Transport<RoleClient>> Shield<T> {
             sends: Sends::default(),
             next: VecDeque::new(),
             handshake: Handshake::None,
+            ahead: 0,
             owes_a_turn: false,
             ending: None,
         }
@@ -111,9 +124,43 @@ impl<T: Transport<RoleClient>> Shield<T> {
         self.outbox.bytes()
     }
 
-    /// Hands a message on, or deals with it here.
-    fn sift(&mut self, mut message: ServerJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
-        match &message {
+    /// Whether there is nothing to do but to read.
+    fn is_idle(&self) -> bool {
+        self.outbox.is_empty() && self.ending.is_none() && self.sends.have_room()
+    }
+
+    /// Reads, if anything more may be read, until something else has happened.
+    ///
+    /// # Cancel safety
+    ///
+    /// Safe: what it waits for goes on by itself, and what is read is given back at once.
+    async fn read_or_write(&mut self) -> Busy {
+        let ending = match self.ending {
+            Some(_) if self.outbox.is_empty() => return Busy::Ended,
+            ending => ending,
+        };
+        let is_writing = self.outbox.is_writing();
+        let is_crowded = !self.sends.have_room();
+        let may_read = ending.is_none() && !is_crowded && !self.outbox.is_full();
+        tokio::select! {
+            biased;
+            () = self.outbox.written(), if is_writing => Busy::Go,
+            () = self.sends.room(), if is_crowded => Busy::Go,
+            () = until(ending), if ending.is_some() => Busy::Ended,
+            read = self.transport.receive(), if may_read => Busy::Read(read.map(Box::new)),
+        }
+    }
+
+    /// Notes that a question is handed on. The next one may meet a full window only when all
+    /// those that are not charged yet fill it.
+    fn hand_on(&mut self, room: u32) {
+        self.ahead = self.ahead.saturating_add(1);
+        self.owes_a_turn |= self.ahead >= room;
+    }
+
+    /// Whether a message is to be handed on. If not, it was dealt with here.
+    fn sift(&mut self, message: &mut ServerJsonRpcMessage) -> bool {
+        match &*message {
             JsonRpcMessage::Response(response) => self.lookout.calls().ended(&response.id),
             JsonRpcMessage::Error(error) => {
                 if let Some(id) = &error.id {
@@ -122,23 +169,23 @@ impl<T: Transport<RoleClient>> Shield<T> {
             }
             _ => {}
         }
-        if let JsonRpcMessage::Response(response) = &message {
+        if let JsonRpcMessage::Response(response) = message {
             if self.handshake == Handshake::Pending {
                 self.handshake = Handshake::answered(&response.result);
             }
-            return Some(message);
+            return true;
         }
         if self.handshake == Handshake::Pending {
-            return Some(message);
+            return true;
         }
-        match &mut message {
+        match message {
             JsonRpcMessage::Request(request) => {
                 match self.lookout.look(&mut request.request, Door::ServerRequest) {
                     Seen::Refused(refusal) => {
                         self.outbox.push(request.id.clone(), refusal);
-                        return None;
+                        return false;
                     }
-                    Seen::Question => self.owes_a_turn = true,
+                    Seen::Question(room) => self.hand_on(room),
                     Seen::Other => {}
                 }
                 request.id = self.ids.enter(request.id.clone());
@@ -163,15 +210,15 @@ impl<T: Transport<RoleClient>> Shield<T> {
                 notification => {
                     match self.lookout.look(notification, Door::WithoutId) {
                         // There is no id to answer to.
-                        Seen::Refused(_) => return None,
-                        Seen::Question => self.owes_a_turn = true,
+                        Seen::Refused(_) => return false,
+                        Seen::Question(room) => self.hand_on(room),
                         Seen::Other => {}
                     }
                 }
             },
             JsonRpcMessage::Response(_) | JsonRpcMessage::Error(_) => {}
         }
-        Some(message)
+        true
     }
 }
 
@@ -238,37 +285,34 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
     /// refusals are written by tasks of their own.
     async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
         loop {
-            if let Some(message) = self.next.pop_front() {
-                return Some(message);
+            if !self.next.is_empty() {
+                return self.next.pop_front();
             }
             if self.owes_a_turn {
                 one_turn().await;
                 // Only now: this future may be dropped while it waits, and the turn be still owed.
                 self.owes_a_turn = false;
+                self.ahead = 0;
             }
-            while self.outbox.write_one(&mut self.transport) {
+            while !self.outbox.is_empty() && self.outbox.write_one(&mut self.transport) {
                 tokio::task::consume_budget().await;
             }
-            let ending = match self.ending {
-                Some(_) if self.outbox.is_empty() => return None,
-                ending => ending,
+            let mut read = if self.is_idle() {
+                self.transport.receive().await
+            } else {
+                // In a box, since rmcp moves this future for every message.
+                match Box::pin(self.read_or_write()).await {
+                    Busy::Go => continue,
+                    Busy::Ended => return None,
+                    Busy::Read(read) => read.map(|message| *message),
+                }
             };
-            let is_writing = self.outbox.is_writing();
-            let is_crowded = !self.sends.have_room();
-            let may_read = ending.is_none() && !is_crowded && !self.outbox.is_full();
-            let read = tokio::select! {
-                biased;
-                () = self.outbox.written(), if is_writing => continue,
-                () = self.sends.room(), if is_crowded => continue,
-                () = until(ending), if ending.is_some() => return None,
-                read = self.transport.receive(), if may_read => read,
-            };
-            let Some(message) = read else {
+            let Some(message) = &mut read else {
                 self.ending = Some(clock::now() + LAST_WRITES);
                 continue;
             };
-            if let Some(message) = self.sift(message) {
-                return Some(message);
+            if self.sift(message) {
+                return read;
             }
             // A flood must not keep the service's loop from its other work.
             tokio::task::consume_budget().await;

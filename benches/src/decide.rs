@@ -32,6 +32,8 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
         "servers" => sessions(count, count)?,
         "storm" => storm(count)?,
         "million" => million(count)?,
+        "deaf" => crate::path::resident_growth(count)?,
+        path if path.starts_with("path ") => crate::path::run(path, count)?,
         other => peer(other, count)?,
     })
 }
@@ -212,7 +214,7 @@ fn million(count: usize) -> Result<usize, Box<dyn Error>> {
 }
 
 /// Resident memory in bytes, as Linux tells it.
-fn resident() -> Result<usize, Box<dyn Error>> {
+pub(crate) fn resident() -> Result<usize, Box<dyn Error>> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let kilobytes = status
         .lines()

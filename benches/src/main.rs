@@ -10,6 +10,8 @@
 //! neither number. Linux only, with `valgrind` installed.
 
 mod decide;
+mod path;
+mod path_report;
 #[cfg(feature = "peers")]
 mod peers;
 
@@ -77,19 +79,26 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
             println!("{}", decide::run(scenario, count.parse()?)?);
             Ok(ExitCode::SUCCESS)
         }
+        ["cpu", scenario, count] => {
+            println!("{}", path_report::cpu_nanos(scenario, count.parse()?)?);
+            Ok(ExitCode::SUCCESS)
+        }
         _ => Err("usage: benches".into()),
     }
 }
 
 fn report() -> Result<ExitCode, Box<dyn Error>> {
     let mut over = Vec::new();
-    let mut row = |what: &str, unit: &str, found: f64, budget: u64| {
+    let mut check = |what: &str, unit: &str, found: f64, budget: u64| {
         #[expect(clippy::cast_precision_loss, reason = "budgets are small")]
         let within = found <= budget as f64;
-        println!("| {what} | {found:.1} {unit} | {budget} |");
         if !within {
             over.push(format!("{what}: {found:.1} {unit}, allowed {budget}"));
         }
+    };
+    let mut row = |what: &str, unit: &str, found: f64, budget: u64| {
+        println!("| {what} | {found:.1} {unit} | {budget} |");
+        check(what, unit, found, budget);
     };
 
     println!("| decision | cost | at most |\n|---|---:|---:|");
@@ -112,6 +121,7 @@ fn report() -> Result<ExitCode, Box<dyn Error>> {
         million.trim().parse()?,
         MILLION,
     );
+    path_report::print(check)?;
     beside_peers()?;
     if over.is_empty() {
         return Ok(ExitCode::SUCCESS);
@@ -171,9 +181,18 @@ fn beside_peers() -> Result<(), Box<dyn Error>> {
 
 /// Instructions per decision, in `function` and what it calls, or in all of the loop.
 fn instructions(scenario: &str, function: Option<&str>) -> Result<f64, Box<dyn Error>> {
+    instructions_of(scenario, function, DECISIONS)
+}
+
+/// The same over as many decisions as `count` says.
+fn instructions_of(
+    scenario: &str,
+    function: Option<&str>,
+    count: usize,
+) -> Result<f64, Box<dyn Error>> {
     let mut options = vec![String::from("--callgrind-out-file=/dev/null")];
     options.extend(function.map(|function| format!("--toggle-collect={function}")));
-    let cost = per_decision(scenario, |count| {
+    let cost = per_decision(scenario, count, |count| {
         let report = valgrind("callgrind", &options, scenario, count)?;
         number_after(&report, "Collected :")
     })?;
@@ -189,7 +208,7 @@ fn instructions(scenario: &str, function: Option<&str>) -> Result<f64, Box<dyn E
 fn dhat(scenario: &str, line: &str) -> Result<(f64, f64), Box<dyn Error>> {
     let options = [String::from("--dhat-out-file=/dev/null")];
     let measure = |what: &str| {
-        per_decision(scenario, |count| {
+        per_decision(scenario, DECISIONS, |count| {
             let report = valgrind("dhat", &options, scenario, count)?;
             let summary = report
                 .lines()
@@ -204,11 +223,12 @@ fn dhat(scenario: &str, line: &str) -> Result<(f64, f64), Box<dyn Error>> {
 /// How much more twice as many decisions cost, per decision.
 fn per_decision(
     scenario: &str,
+    count: usize,
     cost: impl Fn(usize) -> Result<f64, Box<dyn Error>>,
 ) -> Result<f64, Box<dyn Error>> {
-    let more = cost(2 * DECISIONS)? - cost(DECISIONS)?;
+    let more = cost(2 * count)? - cost(count)?;
     #[expect(clippy::cast_precision_loss, reason = "it is small")]
-    let decisions = DECISIONS as f64;
+    let decisions = count as f64;
     if more < 0.0 && -more / decisions > 0.1 {
         return Err(format!("{scenario}: more decisions cost less").into());
     }

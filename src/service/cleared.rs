@@ -25,6 +25,7 @@ impl<M> Question<M> {
     }
 
     /// Pays for the question. One admission, one question.
+    #[inline]
     pub(crate) fn paid_by(self, admission: Admission) -> Cleared<M> {
         debug_assert_eq!(
             admission.questions(),
@@ -46,6 +47,7 @@ impl<M> Cleared<M> {
         &self.0
     }
 
+    #[inline]
     pub(crate) fn into_message(self) -> M {
         self.0
     }
@@ -59,6 +61,7 @@ pub(crate) enum Sorted<M> {
 }
 
 /// Tells questions from everything else.
+#[inline]
 pub(crate) fn sort<M: Message>(message: M, methods: &Methods<'_>) -> Sorted<M> {
     match methods.classify(message.method()) {
         Some((kind, method)) => Sorted::Question(Question {

@@ -1,16 +1,22 @@
 //! The permit, and the life of an admitted question (D9).
 
-use std::{fmt, future, pin::pin, time::Duration};
+use std::{
+    fmt,
+    marker::PhantomData,
+    pin::Pin,
+    task::{Context, Poll, ready},
+};
 
+use pin_project_lite::pin_project;
 use rmcp::{
     model::{ClientResult, ErrorData, ServerRequest},
     service::{RequestContext, RoleClient, Service, ServiceError},
 };
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::{Instrument, instrument::Instrumented};
 
 use super::{
     Admitted, Throttled,
+    attended::{Attended, Ending, Unready},
     cleared::{Cleared, Question},
     trace::QuestionSpan,
 };
@@ -22,9 +28,6 @@ use crate::{
     throttle::Ask,
     usage::OpenQuestion,
 };
-
-/// How long a handler may go on after its token has fired (D9).
-pub const GRACE: Duration = Duration::from_secs(5);
 
 /// An admitted question: the only road from a server's message to the handler.
 ///
@@ -72,6 +75,7 @@ impl From<Unanswered> for CallError {
 }
 
 impl<'a, S> Permit<'a, S> {
+    #[inline]
     pub(super) fn new(
         throttled: &'a Throttled<S>,
         question: Question,
@@ -99,10 +103,10 @@ impl<'a, S> Permit<'a, S> {
     }
 }
 
-impl<S: Service<RoleClient>> Permit<'_, S> {
+impl<'a, S: Service<RoleClient>> Permit<'a, S> {
     /// Asks the handler, for at most `proto.askTTL` (D9). After that the token in `context`
     /// fires, and the handler's future is dropped. When the token fires for another reason, the
-    /// handler has [`GRACE`] to end by itself.
+    /// handler has [`GRACE`](super::GRACE) to end by itself.
     ///
     /// The handler runs in a `tracing` span named `question`, with the fields `server`, `session`,
     /// `kind`, `door`, `origin` and, at its end, `outcome`: `answered`, `failed` (the handler's own
@@ -116,17 +120,18 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
     /// # Cancel safety
     ///
     /// Dropping the future drops the handler's. The charge stays (D3).
-    pub async fn answer(
+    pub fn answer(
         self,
         context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, ErrorData> {
-        Ok(self.answer_or(context).await?)
+    ) -> impl Future<Output = Result<ClientResult, ErrorData>> + use<'a, S> {
+        self.answer_or(context)
     }
 
-    pub(crate) async fn answer_or(
+    #[inline]
+    pub(crate) fn answer_or<E: From<Unanswered>>(
         self,
         context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, Unanswered> {
+    ) -> impl Future<Output = Result<ClientResult, E>> + use<'a, S, E> {
         let Self {
             throttled,
             kind,
@@ -135,46 +140,69 @@ impl<S: Service<RoleClient>> Permit<'_, S> {
             request,
             open,
         } = self;
-        let ttl = throttled.session.settings().ask_ttl.get();
         let token = context.ct.clone();
-        let mut span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
-        {
-            let handler = throttled.guarded.request(request, context);
-            let handler = handler.instrument(span.span().clone());
-            let mut answer = pin!(with_grace(handler, &token));
-            let expiry = async {
-                tokio::time::sleep(ttl).await;
-                if token.is_cancelled() {
-                    // It has ended for another reason already; its grace is running.
-                    future::pending::<()>().await;
+        let span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
+        let handler = throttled.guarded.request(request, context);
+        Answer {
+            handler: Attended::new(handler.instrument(span.span().clone()), token),
+            throttled,
+            kind,
+            method,
+            arrival,
+            open,
+            span,
+            error: PhantomData,
+        }
+    }
+}
+
+pin_project! {
+    /// An admitted question that its handler has not answered yet.
+    struct Answer<'a, S, F, E> {
+        // Dropped first, while its span is there.
+        #[pin]
+        handler: Attended<Instrumented<F>>,
+        throttled: &'a Throttled<S>,
+        kind: QuestionKind,
+        method: Method,
+        arrival: Arrival,
+        open: Option<OpenQuestion>,
+        span: QuestionSpan,
+        error: PhantomData<fn() -> E>,
+    }
+}
+
+impl<S, F, E> Future for Answer<'_, S, F, E>
+where
+    F: Future<Output = Result<ClientResult, ErrorData>>,
+    E: From<Unanswered>,
+{
+    type Output = Result<ClientResult, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let ttl = || Some(this.throttled.session.settings().ask_ttl.get());
+        Poll::Ready(match ready!(this.handler.poll_ending(context, ttl)) {
+            Ending::Ready(result) => {
+                if let Some(open) = this.open.take() {
+                    open.answered();
                 }
-            };
-            tokio::select! {
-                biased;
-                result = &mut answer => return match result {
-                    Some(result) => {
-                        if let Some(open) = open {
-                            open.answered();
-                        }
-                        span.ended(if result.is_ok() { "answered" } else { "failed" });
-                        result.map_err(Unanswered::Handler)
-                    }
-                    None => Err(Unanswered::Cancelled),
-                },
-                () = expiry => {}
+                let outcome = if result.is_ok() { "answered" } else { "failed" };
+                this.span.ended(outcome);
+                result.map_err(|error| Unanswered::Handler(error).into())
             }
-            // The handler, and what it has spawned, can see why its future is dropped here.
-            token.cancel();
-        }
-        if let Some(open) = open {
-            open.expired();
-        }
-        span.ended("expired");
-        let refusal = Refusal::new(Cause::QuestionExpired { ttl }, method.clone());
-        let ask = Ask::one(kind, &method);
-        Err(Unanswered::Refused(
-            throttled.tell_refused(arrival, &ask, refusal),
-        ))
+            Ending::Unready(Unready::Cancelled) => Err(Unanswered::Cancelled.into()),
+            Ending::Unready(Unready::Expired(ttl)) => {
+                if let Some(open) = this.open.take() {
+                    open.expired();
+                }
+                this.span.ended("expired");
+                let refusal = Refusal::new(Cause::QuestionExpired { ttl }, this.method.clone());
+                let ask = Ask::one(*this.kind, this.method);
+                let refusal = this.throttled.tell_refused(*this.arrival, &ask, refusal);
+                Err(Unanswered::Refused(refusal).into())
+            }
+        })
     }
 }
 
@@ -187,18 +215,5 @@ impl<S> fmt::Debug for Permit<'_, S> {
             .field("method", &self.method)
             .field("door", &self.arrival.door)
             .finish_non_exhaustive()
-    }
-}
-
-/// Runs a handler until it ends, or until [`GRACE`] after `token` has fired: `None` then.
-pub(super) async fn with_grace<T>(
-    handler: impl Future<Output = T>,
-    token: &CancellationToken,
-) -> Option<T> {
-    let mut handler = pin!(handler);
-    tokio::select! {
-        biased;
-        result = &mut handler => Some(result),
-        () = token.cancelled() => tokio::time::timeout(GRACE, handler).await.ok(),
     }
 }

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Admitted, Permit, Throttled, Unanswered,
+    attended::WithGrace,
     cleared::{self, Cleared, Sorted},
-    permit::with_grace,
 };
 use crate::{
     arrival::{Arrival, Door},
@@ -206,7 +206,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
             Entry::Paid(permit) => permit.answer_or(context).await,
             Entry::Free(other) => {
                 let token = context.ct.clone();
-                match with_grace(self.guarded.request(other, context), &token).await {
+                match WithGrace::new(self.guarded.request(other, context), token).await {
                     Some(result) => result.map_err(Unanswered::Handler),
                     None => Err(Unanswered::Cancelled),
                 }

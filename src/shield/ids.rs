@@ -1,10 +1,14 @@
 //! Requests of the server on their way, so that two with one id each get their own reply.
 
 use std::{
-    collections::{BTreeSet, HashMap, hash_map::RandomState},
+    collections::{
+        BTreeSet, HashMap,
+        hash_map::{Entry, RandomState},
+    },
     hash::BuildHasher,
 };
 
+use foldhash::quality;
 use rmcp::model::RequestId;
 
 /// The ids of the requests that were handed on and are not answered yet.
@@ -15,7 +19,10 @@ use rmcp::model::RequestId;
 #[derive(Debug)]
 pub(super) struct Ids {
     /// By the id that rmcp knows; the server's, where that is another.
-    open: HashMap<RequestId, Option<RequestId>>,
+    ///
+    /// Looked up twice for every question, so by a quick hash. It is seeded, and few are open at a
+    /// time: a server that chooses its ids well gains nothing.
+    open: HashMap<RequestId, Option<RequestId>, quality::RandomState>,
     /// By the server's id, the substitutes that stand for it.
     substitutes: HashMap<RequestId, BTreeSet<i64>>,
     next_substitute: i64,
@@ -27,7 +34,7 @@ pub(super) struct Ids {
 impl Ids {
     pub(super) fn new() -> Self {
         Self {
-            open: HashMap::new(),
+            open: HashMap::default(),
             substitutes: HashMap::new(),
             // From somewhere that a server cannot guess, so that it cannot take them beforehand.
             next_substitute: RandomState::new().hash_one(()).cast_signed(),
@@ -37,8 +44,10 @@ impl Ids {
 
     /// Hands on a request, under an id that is not taken.
     pub(super) fn enter(&mut self, id: RequestId) -> RequestId {
-        if !self.cancelled && !self.open.contains_key(&id) {
-            self.open.insert(id.clone(), None);
+        if !self.cancelled
+            && let Entry::Vacant(vacant) = self.open.entry(id.clone())
+        {
+            vacant.insert(None);
             return id;
         }
         let (number, substitute) = loop {

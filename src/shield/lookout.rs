@@ -54,10 +54,16 @@ impl Lookout {
         let Some((kind, method)) = methods.classify(message.method()) else {
             return Seen::Other;
         };
+        // While neither window is nearly full, there is nothing to ask the clock.
+        let room = self.session.room(kind);
+        if room > 0 {
+            self.calls.mark(message.extensions_mut());
+            return Seen::Question(room);
+        }
         match self.session.refuse_early(clock::now(), kind, &method) {
             None => {
                 self.calls.mark(message.extensions_mut());
-                Seen::Question
+                Seen::Question(room)
             }
             Some(refusal) => {
                 let ask = Ask::one(kind, &method);
@@ -75,8 +81,8 @@ impl Lookout {
 pub(super) enum Seen {
     /// No question.
     Other,
-    /// A question, for which there may be room.
-    Question,
+    /// A question, and for how many of its kind there surely is room.
+    Question(u32),
     /// A question, for which there is none.
     Refused(Refusal),
 }

@@ -1,13 +1,18 @@
 //! The sends that have begun and not ended, so that reading can wait for them, and closing need
 //! not.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicUsize, Ordering},
+use std::{
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll},
 };
 
+use pin_project_lite::pin_project;
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 /// With this many replies unsent, nothing more is read.
 ///
@@ -76,13 +81,46 @@ pub(super) struct OpenSend {
 impl OpenSend {
     /// Waits for the send. If the transport is closed meanwhile, the send is dropped and this
     /// never returns: there is no result to give, and the service is gone that asked for it.
-    pub(super) async fn finish<R>(self, send: impl Future<Output = R>) -> R {
-        tokio::select! {
-            biased;
-            sent = send => return sent,
-            () = self.state.closed.cancelled() => {}
+    pub(super) const fn finish<F: Future>(self, send: F) -> Finish<F> {
+        Finish {
+            send: Some(send),
+            open: self,
+            closed: None,
         }
-        std::future::pending().await
+    }
+}
+
+pin_project! {
+    /// A send on its way, written by hand: an `async` block would hold the message twice, and rmcp
+    /// moves it for every reply.
+    pub(super) struct Finish<F> {
+        #[pin]
+        send: Option<F>,
+        open: OpenSend,
+        // Most transports take a message at once, and then nothing needs to be waited for.
+        closed: Option<Pin<Box<WaitForCancellationFutureOwned>>>,
+    }
+}
+
+impl<F: Future> Future for Finish<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(send) = this.send.as_mut().as_pin_mut() else {
+            return Poll::Pending;
+        };
+        if let Poll::Ready(sent) = send.poll(context) {
+            return Poll::Ready(sent);
+        }
+        let state = &this.open.state;
+        let closed = this
+            .closed
+            .get_or_insert_with(|| Box::pin(state.closed.clone().cancelled_owned()));
+        if closed.as_mut().poll(context).is_ready() {
+            this.send.set(None);
+        }
+        Poll::Pending
     }
 }
 

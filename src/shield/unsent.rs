@@ -5,10 +5,11 @@ use std::{collections::VecDeque, mem::size_of};
 use futures::FutureExt;
 use rmcp::{
     RoleClient,
-    model::{ClientJsonRpcMessage, RequestId},
+    model::{ClientJsonRpcMessage, ErrorData, RequestId},
     transport::Transport,
 };
 use tokio::task::JoinSet;
+use tokio_util::sync::ReusableBoxFuture;
 
 use crate::refusal::Refusal;
 
@@ -38,11 +39,15 @@ impl Unsent {
 }
 
 /// The queue of unsent refusals, and those that are being written.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Outbox {
     queue: VecDeque<Unsent>,
     /// Of the ids in the queue.
     id_bytes: usize,
+    /// What the last refusal read like on the wire: in a flood, the next one mostly does too.
+    last: Option<(Refusal, ErrorData)>,
+    /// Keeps its memory from one write to the next.
+    write: Option<ReusableBoxFuture<'static, ()>>,
     /// Tasks of their own, so that a write goes on while nobody polls the shield: rmcp awaits
     /// other sends in place, and those wait for this one.
     writers: JoinSet<()>,
@@ -98,19 +103,41 @@ impl Outbox {
         let Some(unsent) = self.pop() else {
             return false;
         };
-        let error = ClientJsonRpcMessage::error(unsent.refusal.into(), Some(unsent.id));
-        let send = transport.send(error);
-        let mut write = Box::pin(async move {
-            if send.await.is_err() {
-                // rmcp sees the same on its own sends, and the end of the connection by reading.
-                tracing::debug!("a refusal could not be sent");
+        let error = self.error(unsent.refusal);
+        let send = transport
+            .send(ClientJsonRpcMessage::error(error, Some(unsent.id)))
+            .map(|sent| {
+                if sent.is_err() {
+                    // rmcp sees the same on its own sends, and the end of the connection by reading.
+                    tracing::debug!("a refusal could not be sent");
+                }
+            });
+        let mut write = match self.write.take() {
+            Some(mut write) => {
+                write.set(send);
+                write
             }
-        });
+            None => ReusableBoxFuture::new(send),
+        };
         // Most transports take it at once, which saves a task.
-        if write.as_mut().now_or_never().is_none() {
+        if (&mut write).now_or_never().is_some() {
+            self.write = Some(write);
+        } else {
             self.writers.spawn(write);
         }
         true
+    }
+
+    /// The error of a refusal.
+    fn error(&mut self, refusal: Refusal) -> ErrorData {
+        match &self.last {
+            Some((last, error)) if last.reads_like(&refusal) => error.clone(),
+            _ => {
+                let error = ErrorData::from(&refusal);
+                self.last = Some((refusal, error.clone()));
+                error
+            }
+        }
     }
 
     /// Whether a writer is at work.
@@ -132,6 +159,7 @@ impl Outbox {
     pub(super) async fn close(&mut self) {
         self.queue = VecDeque::new();
         self.id_bytes = 0;
+        self.write = None;
         self.writers.shutdown().await;
     }
 }

@@ -22,6 +22,18 @@ pub(super) struct Seat {
 }
 
 impl Seat {
+    /// For how many questions there is room, even if the last windows are still open.
+    pub(super) fn room(&self, kind: QuestionKind) -> u32 {
+        if self.row.mute.is_on() {
+            return 0;
+        }
+        let room = |owner, windows: &Windows| match self.row.bounds.of(kind, owner) {
+            0 => u32::MAX,
+            bound => bound.saturating_sub(windows.last_used(kind)),
+        };
+        room(Owner::Server, &self.row.windows).min(room(Owner::Session, &self.windows))
+    }
+
     /// Refuses one question where a window is full, or else asks for room under the lock.
     #[inline(always)]
     pub(super) fn decide_one(

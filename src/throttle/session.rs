@@ -108,6 +108,13 @@ impl Session {
         seat.refuse_if_full(at, kind, &Ask::one(kind, method))
     }
 
+    /// For how many questions of a kind there is room at any moment, if nobody else asks and no
+    /// settings change: a look without clock and lock, which may say too little. None before the
+    /// session's first question, since other sessions may have filled the server's window.
+    pub(crate) fn room(&self, kind: QuestionKind) -> u32 {
+        self.seat.get().map_or(0, |seat| seat.room(kind))
+    }
+
     /// Looks at a task's entries: charges for those that were not seen before, all or none, and
     /// remembers them. Entries that were seen are free.
     ///

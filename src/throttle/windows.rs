@@ -28,6 +28,13 @@ impl Windows {
         FixedWindow::ending(shut.ends(), used)
     }
 
+    /// How many were admitted in the last window, whether it is open or not. Without the lock it
+    /// is a hint.
+    #[inline]
+    pub(super) fn last_used(&self, kind: QuestionKind) -> u32 {
+        self.used[kind as usize].load(Ordering::Relaxed)
+    }
+
     /// Stores a window, shut if it is full under `limit`. The caller holds the row's lock.
     #[inline]
     pub(super) fn set(&self, kind: QuestionKind, window: FixedWindow, limit: Option<u32>) {
