@@ -51,6 +51,7 @@
 //! connections clients open is not bounded here.
 
 mod body;
+mod error;
 mod events;
 mod exchange;
 mod failure;
@@ -67,9 +68,7 @@ mod status;
 mod stream;
 mod upstream;
 
-use std::{
-    collections::BTreeMap, fmt, future::Future, io, path::PathBuf, sync::Arc, time::Duration,
-};
+use std::{collections::BTreeMap, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
 
 use axum::{
     http::{HeaderMap, HeaderName, HeaderValue},
@@ -80,19 +79,20 @@ use reqwest::Url;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
 
+pub use self::error::RelayError;
 use self::{
     guard::Guard,
     metrics::Relayed,
     refusals::Undelivered,
     sessions::Sessions,
     status::Board,
-    upstream::{Causes, Clients, Upstream},
+    upstream::{Clients, Upstream},
 };
 use super::notices::Notices;
 use crate::{
     Pool, clock,
     limits::ServerName,
-    settings::{Endpoint, Loaded, Origin, ServerEntry, key_of},
+    settings::{Endpoint, Loaded, Origin, ServerEntry},
     throttle::{KindSnapshot, Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
@@ -114,74 +114,6 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
 #[must_use]
 pub fn path_of(server: &ServerName) -> String {
     format!("/{}", utf8_percent_encode(server.as_str(), PATH))
-}
-
-/// Why servers cannot be served.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum RelayError {
-    /// No server of the settings has a URL.
-    NoServer,
-    /// The name is that of a page of the relay's own.
-    #[non_exhaustive]
-    Reserved {
-        /// The name.
-        server: ServerName,
-        /// Where its URL stands.
-        at: Origin,
-    },
-    /// A URL that cannot be requested.
-    #[non_exhaustive]
-    Url {
-        /// The server's name.
-        server: ServerName,
-        /// Where its URL stands.
-        at: Origin,
-    },
-    /// TLS cannot be set up for an https URL, for want of root certificates for instance.
-    Client(Box<dyn std::error::Error + Send + Sync>),
-}
-
-impl fmt::Display for RelayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoServer => f.write_str("no server has a url: set [servers.NAME] url"),
-            Self::Reserved { server, at } => write!(
-                f,
-                "{}{}: the relay has a page of this name; name the server otherwise",
-                Place(at),
-                key_of(server)
-            ),
-            Self::Url { server, at } => write!(
-                f,
-                "{}{}.url: no URL that can be requested",
-                Place(at),
-                key_of(server)
-            ),
-            Self::Client(error) => write!(f, "cannot set up TLS: {}", Causes(&**error)),
-        }
-    }
-}
-
-impl std::error::Error for RelayError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => Some(&**error),
-            _ => None,
-        }
-    }
-}
-
-/// A place as errors of the settings name it.
-struct Place<'a>(&'a Origin);
-
-impl fmt::Display for Place<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Origin::File { file, line, column } => write!(f, "{file}:{line}:{column}: "),
-            _ => Ok(()),
-        }
-    }
 }
 
 /// A relay in front of every server of the settings that has a URL.
