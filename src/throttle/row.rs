@@ -404,7 +404,7 @@ impl Book {
         }
         match Charge::new(at, kind, 1, row, session) {
             Some(charge) => {
-                self.make(&charge, row, session);
+                self.make(Standing::Enforced, &charge, row, session);
                 Decision::Admit
             }
             None => Decision::Refuse,
@@ -422,7 +422,7 @@ impl Book {
         if self.standing != Standing::Enforced {
             return self.admit_otherwise(at, ask, row, session);
         }
-        if self.charge_all(at, ask, row, session) {
+        if self.charge_all(Standing::Enforced, at, ask, row, session) {
             Decision::Admit
         } else {
             Decision::Refuse
@@ -441,7 +441,7 @@ impl Book {
         if self.standing == Standing::Muted {
             return Decision::Mute;
         }
-        if self.charge_all(at, ask, row, session) {
+        if self.charge_all(Standing::Observed, at, ask, row, session) {
             Decision::Admit
         } else {
             Decision::Observe
@@ -469,7 +469,14 @@ impl Book {
 
     /// Charges all of `ask`, or charges nothing and says `false`.
     #[inline]
-    fn charge_all(&mut self, at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> bool {
+    fn charge_all(
+        &mut self,
+        standing: Standing,
+        at: Moment,
+        ask: &Ask<'_>,
+        row: &Row,
+        session: &Windows,
+    ) -> bool {
         let mut charges = [None, None];
         for kind in QuestionKind::ALL {
             let asked = ask.count(kind);
@@ -482,16 +489,15 @@ impl Book {
             }
         }
         for charge in charges.iter().flatten() {
-            self.make(charge, row, session);
+            self.make(standing, charge, row, session);
         }
         true
     }
 
     #[inline]
-    fn make(&mut self, charge: &Charge, row: &Row, session: &Windows) {
+    fn make(&mut self, standing: Standing, charge: &Charge, row: &Row, session: &Windows) {
         let kind = charge.kind;
         self.admitted[kind as usize] += u64::from(charge.asked);
-        let standing = self.standing;
         let [server, own] = &mut self.refused[kind as usize];
         charge.server.make(standing, kind, &row.windows, server);
         charge.session.make(standing, kind, session, own);

@@ -88,6 +88,8 @@ struct Book {
     history: VecDeque<[Asked; 2]>,
     /// The step of the last entry of the history, counted from the beginning.
     step: u64,
+    /// When that step ends; at the beginning there is none.
+    step_ends: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -118,8 +120,10 @@ pub(crate) struct Noted([Option<u64>; 2]);
 
 impl Record {
     pub(super) fn new() -> Self {
+        let began = clock::now();
         Self(Mutex::new(Book {
-            began: clock::now(),
+            began,
+            step_ends: began,
             counts: [[[0; Reason::COUNT]; 3]; 2],
             endings: Default::default(),
             rounds_exceeded: 0,
@@ -253,6 +257,9 @@ impl Book {
 
     /// Brings the history up to `now`.
     fn advance(&mut self, now: Instant) {
+        if now < self.step_ends {
+            return;
+        }
         let since = now.saturating_duration_since(self.began);
         let step = (since.as_secs() / HISTORY_STEP.as_secs()).max(self.step);
         let missing = step - self.step + u64::from(self.history.is_empty());
@@ -263,6 +270,8 @@ impl Book {
             self.history.push_back(Default::default());
         }
         self.step = step;
+        let ended = HISTORY_STEP.saturating_mul(u32::try_from(step + 1).unwrap_or(u32::MAX));
+        self.step_ends = self.began + ended;
     }
 
     fn show_counts(&self) -> Vec<UsageCount> {
