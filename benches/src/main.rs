@@ -29,12 +29,12 @@ const INSTRUCTIONS: [(&str, &str, u64); 10] = [
     (
         "admit, from an Instant",
         "mcp_question_throttle::throttle::session::Session::admit",
-        220,
+        225,
     ),
     ("admit among 10 servers", ADMIT, 150),
     ("admit among 10000 servers", ADMIT, 150),
     ("admit a round of ten", ADMIT, 290),
-    ("admit in a new window", ADMIT, 165),
+    ("admit in a new window", ADMIT, 170),
     ("refuse by the server's limit", ADMIT, 60),
     ("refuse by the session's limit", ADMIT, 60),
     (
