@@ -165,15 +165,22 @@ struct Observed {
     in_window: u64,
 }
 
+/// What is counted of a server that is, or was, observed or muted.
+#[derive(Debug, Default)]
+struct Rare {
+    /// Would have been refused by the server's and by the sessions' limits.
+    observed: [[Observed; 2]; 2],
+    /// Refused while it was muted, before it was muted last.
+    muted: [u64; 2],
+}
+
 /// What the row's lock guards, besides all the windows.
 #[derive(Debug)]
 pub(super) struct Book {
     mode: ThrottleMode,
     standing: Standing,
-    /// While the server was muted, before it was muted last.
-    muted: [u64; 2],
-    /// By the server's and by the sessions' limits.
-    observed: [[Observed; 2]; 2],
+    /// Made when it is needed: hardly any server is observed or muted.
+    rare: Option<Box<Rare>>,
     /// Since the row was made.
     admitted: [u64; 2],
     /// By the server's and by the sessions' limits, in windows that are over.
@@ -221,8 +228,7 @@ impl Row {
             book: Mutex::new(Book {
                 mode,
                 standing: Standing::new(mode, muted),
-                muted: [0; 2],
-                observed: Default::default(),
+                rare: None,
                 admitted: [0; 2],
                 refused: [[0; 2]; 2],
                 sessions: Slab::new(),
@@ -259,9 +265,10 @@ impl Row {
             return;
         };
         if muted && !self.mute.is_on() {
+            let rare = book.rare.get_or_insert_default();
             for kind in QuestionKind::ALL {
                 let refused = self.mute.refused[kind as usize].swap(0, Ordering::Relaxed);
-                book.muted[kind as usize] += refused;
+                rare.muted[kind as usize] += refused;
             }
         }
         self.mute.on.store(muted.into(), Ordering::Release);
@@ -337,13 +344,17 @@ impl Row {
                 .iter()
                 .map(|(_, place)| place.windows.refused(kind))
                 .sum();
-            let [observed_server, observed_session] = book.observed[kind as usize];
+            let rare = book.rare.as_deref();
+            let [observed_server, observed_session] = rare.map_or([0; 2], |rare| {
+                rare.observed[kind as usize].map(|it| it.total)
+            });
+            let muted = rare.map_or(0, |rare| rare.muted[kind as usize]);
             KindSnapshot {
                 window: show(kind, Owner::Server, &self.windows),
                 admitted: book.admitted[kind as usize],
-                would_refuse_by_server_limit: observed_server.total,
-                would_refuse_by_session_limit: observed_session.total,
-                refused_while_muted: book.muted[kind as usize]
+                would_refuse_by_server_limit: observed_server,
+                would_refuse_by_session_limit: observed_session,
+                refused_while_muted: muted
                     + self.mute.refused[kind as usize].load(Ordering::Relaxed),
                 refused_by_server_limit: server + self.windows.refused(kind),
                 refused_by_session_limit: session + open,
@@ -456,7 +467,8 @@ impl Book {
         obstacle: &Obstacle,
         questions: u32,
     ) -> u64 {
-        let observed = &mut self.observed[obstacle.kind as usize][obstacle.owner as usize];
+        let rare = self.rare.get_or_insert_default();
+        let observed = &mut rare.observed[obstacle.kind as usize][obstacle.owner as usize];
         if observed.in_window == 0 || observed.since.until(at) >= WINDOW {
             observed.since = at;
             observed.in_window = 0;
