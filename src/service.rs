@@ -15,7 +15,8 @@ use futures::{
 };
 use rmcp::{
     model::{
-        ClientConfig, ClientResult, ErrorData, ProtocolVersion, ServerNotification, ServerRequest,
+        ClientConfig, ClientResult, ErrorData, Extensions, ProtocolVersion, ServerNotification,
+        ServerRequest,
     },
     service::{NotificationContext, RequestContext, RoleClient, Service},
     transport::{IntoTransport, Transport},
@@ -25,7 +26,7 @@ use self::cleared::{Cleared, Sorted};
 pub use self::{attended::GRACE, cleared::Question, permit::Permit, round::RoundAnswer};
 pub(crate) use self::{permit::Unanswered, task::Answered};
 use crate::{
-    arrival::{Arrival, Door},
+    arrival::{Arrival, Door, Origin},
     calls::Calls,
     clock,
     limits::{ProtoSettings, ServerName},
@@ -323,6 +324,15 @@ impl<S> Throttled<S> {
         refusal
     }
 
+    /// Where a message came from, if anybody wants to hear of it: no decision rests on that.
+    fn origin(&self, extensions: &Extensions) -> Origin {
+        if self.reporter.is_heard() {
+            self.calls.origin(extensions)
+        } else {
+            Origin::Unknown
+        }
+    }
+
     /// Takes a request to the handler, if it is no question or an admitted one. No `async` block:
     /// the request and its context are only moved on, into the handler's own future.
     #[inline]
@@ -340,7 +350,7 @@ impl<S> Throttled<S> {
                 return Either::Left(self.guarded.request(other, context));
             }
         };
-        let origin = self.calls.origin(&context.extensions);
+        let origin = self.origin(&context.extensions);
         let arrival = Arrival::new(Door::ServerRequest, origin);
         Either::Right(match self.admit_question(&question, arrival) {
             Ok(admitted) => {
@@ -381,7 +391,7 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
         context: NotificationContext<RoleClient>,
     ) -> impl Future<Output = Result<(), ErrorData>> {
         lazy(move |_| {
-            let origin = self.calls.origin(&context.extensions);
+            let origin = self.origin(&context.extensions);
             match self.admit_notification(notification, origin) {
                 Some(cleared) => Either::Left(self.guarded.notification(cleared, context)),
                 // There is no id to answer to, and an error would only be logged by rmcp.

@@ -7,6 +7,8 @@ use std::{
     time::Instant,
 };
 
+use tracing::level_filters::LevelFilter;
+
 use crate::{
     arrival::{Arrival, Door, Origin, Outcome},
     limits::ServerName,
@@ -118,6 +120,14 @@ impl Reporter {
             record: Arc::default(),
             ..self.clone()
         }
+    }
+
+    /// Whether anybody would hear of a verdict.
+    #[inline]
+    pub(crate) fn is_heard(&self) -> bool {
+        self.observer.is_some()
+            || self.recorder.is_some()
+            || LevelFilter::current() != LevelFilter::OFF
     }
 
     /// Tells of a verdict, and gives back where it was noted.

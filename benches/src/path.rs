@@ -34,6 +34,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 /// How many questions are written before their replies are read.
 const BURST: usize = 32;
+/// How many questions of the deaf server beside it are refused and never read.
+const UNREAD: usize = 5_000;
 /// What no run here asks.
 const NO_LIMIT_MET: u32 = 1_000_000;
 

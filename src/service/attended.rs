@@ -50,6 +50,13 @@ pub(super) enum Unready {
     Expired(Duration),
 }
 
+impl<F> Attended<F> {
+    /// Drops the handler, if it is still there.
+    pub(super) fn abandon(self: Pin<&mut Self>) {
+        self.project().handler.set(None);
+    }
+}
+
 impl<F: Future> Attended<F> {
     /// A handler whose context holds `token`.
     #[inline]
@@ -145,5 +152,29 @@ impl<F: Future> Future for WithGrace<F> {
             Ending::Ready(answer) => Some(answer),
             Ending::Unready(_) => None,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt;
+
+    use super::*;
+
+    /// Outside of a runtime a timer would panic, and most questions need none.
+    #[test]
+    fn a_handler_that_is_ready_at_once_needs_no_timer() {
+        let ready = WithGrace::new(std::future::ready(4), CancellationToken::new());
+        assert_eq!(ready.now_or_never(), Some(Some(4)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_cancelled_handler_is_dropped_after_its_grace() {
+        let token = CancellationToken::new();
+        let handler = WithGrace::new(std::future::pending::<()>(), token.clone());
+        let began = crate::clock::now();
+        token.cancel();
+        assert_eq!(handler.await, None);
+        assert_eq!(crate::clock::now() - began, GRACE);
     }
 }

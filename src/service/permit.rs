@@ -7,13 +7,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use pin_project_lite::pin_project;
-use rmcp::{
-    model::{ClientResult, ErrorData, ServerRequest},
-    service::{RequestContext, RoleClient, Service, ServiceError},
-};
-use tracing::{Instrument, instrument::Instrumented};
-
 use super::{
     Admitted, Throttled,
     attended::{Attended, Ending, Unready},
@@ -28,6 +21,11 @@ use crate::{
     throttle::Ask,
     usage::OpenQuestion,
 };
+use pin_project_lite::pin_project;
+use rmcp::{
+    model::{ClientResult, ErrorData, ServerRequest},
+    service::{RequestContext, RoleClient, Service, ServiceError},
+};
 
 /// An admitted question: the only road from a server's message to the handler.
 ///
@@ -40,7 +38,7 @@ pub struct Permit<'a, S> {
     arrival: Arrival,
     request: Cleared<ServerRequest>,
     /// Where its end is noted.
-    open: Option<OpenQuestion>,
+    open: Option<Box<OpenQuestion>>,
 }
 
 /// Why an admitted question has no answer.
@@ -85,7 +83,8 @@ impl<'a, S> Permit<'a, S> {
         let Admitted { admission, noted } = admitted;
         let open = throttled
             .reporter
-            .open(&throttled.session, question.kind, noted);
+            .open(&throttled.session, question.kind, noted)
+            .map(Box::new);
         Self {
             open,
             throttled,
@@ -144,7 +143,7 @@ impl<'a, S: Service<RoleClient>> Permit<'a, S> {
         let span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
         let handler = throttled.guarded.request(request, context);
         Answer {
-            handler: Attended::new(handler.instrument(span.span().clone()), token),
+            handler: Attended::new(handler, token),
             throttled,
             kind,
             method,
@@ -159,16 +158,25 @@ impl<'a, S: Service<RoleClient>> Permit<'a, S> {
 pin_project! {
     /// An admitted question that its handler has not answered yet.
     struct Answer<'a, S, F, E> {
-        // Dropped first, while its span is there.
         #[pin]
-        handler: Attended<Instrumented<F>>,
+        handler: Attended<F>,
         throttled: &'a Throttled<S>,
         kind: QuestionKind,
         method: Method,
         arrival: Arrival,
-        open: Option<OpenQuestion>,
+        // Boxed, since rmcp moves this for every question, and few clients keep a record.
+        open: Option<Box<OpenQuestion>>,
         span: QuestionSpan,
         error: PhantomData<fn() -> E>,
+    }
+
+    impl<S, F, E> PinnedDrop for Answer<'_, S, F, E> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            // What the handler does at its end belongs to its span as well.
+            let _in_span = this.span.span().enter();
+            this.handler.abandon();
+        }
     }
 }
 
@@ -182,7 +190,11 @@ where
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let ttl = || Some(this.throttled.session.settings().ask_ttl.get());
-        Poll::Ready(match ready!(this.handler.poll_ending(context, ttl)) {
+        let ending = {
+            let _in_span = this.span.span().enter();
+            ready!(this.handler.poll_ending(context, ttl))
+        };
+        Poll::Ready(match ending {
             Ending::Ready(result) => {
                 if let Some(open) = this.open.take() {
                     open.answered();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rmcp::model::GetExtensions;
 
 use crate::{
-    arrival::{Arrival, Door},
+    arrival::{Arrival, Door, Origin},
     calls::Calls,
     clock,
     methods::Methods,
@@ -57,21 +57,35 @@ impl Lookout {
         // While neither window is nearly full, there is nothing to ask the clock.
         let room = self.session.room(kind);
         if room > 0 {
-            self.calls.mark(message.extensions_mut());
+            self.mark(message);
             return Seen::Question(room);
         }
         match self.session.refuse_early(clock::now(), kind, &method) {
             None => {
-                self.calls.mark(message.extensions_mut());
+                self.mark(message);
                 Seen::Question(room)
             }
             Some(refusal) => {
                 let ask = Ask::one(kind, &method);
-                let arrival = Arrival::new(door, self.calls.origin(message.extensions()));
+                let origin = if self.reporter.is_heard() {
+                    self.calls.origin(message.extensions())
+                } else {
+                    Origin::Unknown
+                };
+                let arrival = Arrival::new(door, origin);
                 self.reporter
                     .report(&self.session, arrival, &ask, Told::Refused(&refusal));
                 Seen::Refused(refusal)
             }
+        }
+    }
+}
+
+impl Lookout {
+    /// Notes in a question where it came from, if anybody wants to hear of it.
+    fn mark(&self, message: &mut impl GetExtensions) {
+        if self.reporter.is_heard() {
+            self.calls.mark(message.extensions_mut());
         }
     }
 }
