@@ -7,6 +7,12 @@ use std::{
     task::{Context, Poll, ready},
 };
 
+use pin_project_lite::pin_project;
+use rmcp::{
+    model::{ClientResult, ErrorData, ServerRequest},
+    service::{RequestContext, RoleClient, Service, ServiceError},
+};
+
 use super::{
     Admitted, Throttled,
     attended::{Attended, Ending, Unready},
@@ -20,11 +26,6 @@ use crate::{
     refusal::{Cause, Refusal},
     throttle::Ask,
     usage::OpenQuestion,
-};
-use pin_project_lite::pin_project;
-use rmcp::{
-    model::{ClientResult, ErrorData, ServerRequest},
-    service::{RequestContext, RoleClient, Service, ServiceError},
 };
 
 /// An admitted question: the only road from a server's message to the handler.
