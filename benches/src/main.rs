@@ -29,11 +29,11 @@ const INSTRUCTIONS: [(&str, &str, u64); 10] = [
     (
         "admit, from an Instant",
         "mcp_question_throttle::throttle::session::Session::admit",
-        225,
+        235,
     ),
     ("admit among 10 servers", ADMIT, 150),
     ("admit among 10000 servers", ADMIT, 150),
-    ("admit a round of ten", ADMIT, 290),
+    ("admit a round of ten", ADMIT, 300),
     ("admit in a new window", ADMIT, 170),
     ("refuse by the server's limit", ADMIT, 60),
     ("refuse by the session's limit", ADMIT, 60),

@@ -73,7 +73,7 @@ pub(crate) fn run(scenario: &str, count: usize) -> Result<usize, Box<dyn Error>>
     };
     runtime()?.block_on(async {
         let _deaf = if beside {
-            Some(deaf(count).await?)
+            Some(deaf(UNREAD).await?)
         } else {
             None
         };

@@ -24,8 +24,8 @@ const ASKED: [(&str, &str, u64); 4] = [
 /// The first ones stand for the others where the budgets are checked and no report is made.
 const CHECKED: usize = 2;
 /// What an answer may cost through the wrapper, and through the wrapper with the shield.
-const WRAPPER: u64 = 104;
-const SHIELD: u64 = 107;
+const WRAPPER: u64 = 105;
+const SHIELD: u64 = 108;
 /// What a session may lose to a neighbour whose server floods and never reads.
 const BESIDE: u64 = 102;
 /// How much resident memory such a server may cost.
