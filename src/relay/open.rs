@@ -41,6 +41,7 @@ impl Questions {
     }
 
     /// A message of the client's goes to the server: it may be an answer.
+    #[cfg(feature = "serve")]
     pub(super) fn note_answer(&self, message: &[u8]) {
         if !self.any.load(Ordering::Relaxed) {
             return;

@@ -155,7 +155,7 @@ impl Relay {
         Self::with_throttle(settings, Arc::new(throttle))
     }
 
-    /// A relay that counts in a throttle made elsewhere, that of a [`Pool`](crate::Pool) for
+    /// A relay that counts in a throttle made elsewhere, that of a [`Pool`] for
     /// instance.
     ///
     /// # Errors
