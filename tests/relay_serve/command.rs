@@ -17,7 +17,7 @@ use nix::{
     sys::signal::{self, Signal},
     unistd::Pid,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::harness::{Answer, Response_, Server, call, events, question, rest, result, soon};
@@ -384,6 +384,33 @@ async fn a_flood_costs_bounded_memory() {
         assert!(left.ends_with(events([result(1)]).as_bytes()));
         assert!(left.len() < 1000, "{}", left.len());
     }
+    let read = async |path: &str| {
+        let base = served.urls[0].rsplit_once('/').unwrap().0;
+        let response = soon(client.get(format!("{base}{path}")).send()).await;
+        String::from_utf8(rest(response.unwrap()).await).unwrap()
+    };
+    // Each of them is in the totals, and what is shown of them has not grown.
+    let asked = 5000 + 5000 + 1_000_000;
+    let status = read("/status").await;
+    assert!(status.len() < 256 * 1024, "{} bytes", status.len());
+    let status: Value = serde_json::from_str(&status).unwrap();
+    let github = &status["servers"][0];
+    let number = |value: &Value| value.as_u64().unwrap();
+    let elicitation = &github["elicitation"];
+    assert_eq!(
+        number(&elicitation["admitted"]) + number(&elicitation["refusedByServerLimit"]),
+        asked
+    );
+    assert_eq!(github["usage"]["recent"].as_array().unwrap().len(), 256);
+    let metrics = read("/metrics").await;
+    assert!(metrics.len() < 64 * 1024, "{} bytes", metrics.len());
+    let counted: u64 = metrics
+        .lines()
+        .filter(|line| line.starts_with("mcp_question_throttle_questions_total{"))
+        .map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap())
+        .sum();
+    assert_eq!(counted, asked);
+    assert!(read("/").await.contains("<script"));
     let grown = served.peak_memory() - before;
     assert!(grown <= 16 * 1024 * 1024, "{grown} bytes more");
 }
