@@ -21,10 +21,14 @@ use rmcp::{
     service::{NotificationContext, RequestContext, RoleClient, Service},
     transport::{IntoTransport, Transport},
 };
+use tracing::Instrument;
 
 use self::cleared::{Cleared, Sorted};
 pub use self::{attended::GRACE, cleared::Question, permit::Permit, round::RoundAnswer};
-pub(crate) use self::{permit::Unanswered, task::Answered};
+pub(crate) use self::{
+    permit::Unanswered,
+    task::{Answered, Passed},
+};
 use crate::{
     arrival::{Arrival, Door, Origin},
     calls::Calls,
@@ -393,7 +397,22 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
         lazy(move |_| {
             let origin = self.origin(&context.extensions);
             match self.admit_notification(notification, origin) {
-                Some(cleared) => Either::Left(self.guarded.notification(cleared, context)),
+                Some(Passed {
+                    cleared,
+                    span: None,
+                }) => Either::Left(Either::Left(self.guarded.notification(cleared, context))),
+                Some(Passed {
+                    cleared,
+                    span: Some(mut span),
+                }) => {
+                    let handler = self.guarded.notification(cleared, context);
+                    let handler = handler.instrument(span.span().clone());
+                    Either::Left(Either::Right(handler.map(move |result| {
+                        let is_ok = result.is_ok();
+                        span.ended(if is_ok { task::DELIVERED } else { "failed" });
+                        result
+                    })))
+                }
                 // There is no id to answer to, and an error would only be logged by rmcp.
                 None => Either::Right(ready(Ok(()))),
             }

@@ -124,6 +124,27 @@ async fn an_admitted_question_is_a_span_and_a_refused_one_is_none() {
     assert!(span.closed);
 }
 
+/// It expects no answer, and ends with its delivery.
+#[tokio::test(start_paused = true)]
+async fn an_admitted_question_without_an_id_is_a_span_too() {
+    let (spans, _listening) = Spans::listen();
+    let pool = Pool::new(limits(1, 1));
+    let (_session, mut server) = connect(pool.wrap("a", Handler::open().0).unwrap()).await;
+    let mut told = question(E, 1);
+    told.as_object_mut().unwrap().remove("id");
+    for _ in 0..2 {
+        server.send(&told).await;
+    }
+    // Notifications run in tasks of their own: the ping does not wait for them.
+    let ping = json!({"jsonrpc": "2.0", "id": 9, "method": "ping"});
+    while spans.all().iter().all(|span| !span.closed) {
+        asks(&mut server, &ping).await;
+    }
+    let span = spans.one();
+    assert_eq!(span.fields["door"], "without_id");
+    assert_eq!(span.fields["outcome"], "delivered");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_outcome_is_told() {
     let (spans, _listening) = Spans::listen();

@@ -141,7 +141,7 @@ impl<'a, S: Service<RoleClient>> Permit<'a, S> {
             open,
         } = self;
         let token = context.ct.clone();
-        let span = QuestionSpan::new(&throttled.session, kind, arrival, &context.meta);
+        let span = QuestionSpan::new(&throttled.session, kind, arrival).linked(&context.meta);
         let handler = throttled.guarded.request(request, context);
         Answer {
             handler: Attended::new(handler, token),

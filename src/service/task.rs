@@ -15,6 +15,7 @@ use rmcp::{
 use super::{
     Admitted, Throttled,
     cleared::{Cleared, Sorted},
+    trace::QuestionSpan,
 };
 use crate::{
     arrival::{Arrival, Door, Origin},
@@ -29,6 +30,26 @@ use crate::{
 /// In the answer to a poll of a task.
 const POLLED: Arrival = Arrival::in_answer(Door::Task);
 
+/// A notification that goes on, with its span if it is a question.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    pub(super) cleared: Cleared<ServerNotification>,
+    pub(super) span: Option<QuestionSpan>,
+}
+
+impl Passed {
+    /// The notification, for a reader who takes it from here.
+    pub(crate) fn into_message(self) -> ServerNotification {
+        if let Some(mut span) = self.span {
+            span.ended(DELIVERED);
+        }
+        self.cleared.into_message()
+    }
+}
+
+/// The outcome of a question that expects no answer.
+pub(super) const DELIVERED: &str = "delivered";
+
 impl<S> Throttled<S> {
     /// Lets a notification through if it is no question, or if what it asks fits. `None` says
     /// that it is withheld whole; that was reported then.
@@ -36,12 +57,17 @@ impl<S> Throttled<S> {
         &self,
         notification: ServerNotification,
         origin: Origin,
-    ) -> Option<Cleared<ServerNotification>> {
+    ) -> Option<Passed> {
         match self.sort(notification) {
-            Sorted::Question(question) => self
-                .admit_question(&question, Arrival::new(Door::WithoutId, origin))
-                .ok()
-                .map(|admitted| question.paid_by(admitted.admission)),
+            Sorted::Question(question) => {
+                let arrival = Arrival::new(Door::WithoutId, origin);
+                let admitted = self.admit_question(&question, arrival).ok()?;
+                let span = QuestionSpan::new(&self.session, question.kind, arrival);
+                Some(Passed {
+                    cleared: question.paid_by(admitted.admission),
+                    span: Some(span),
+                })
+            }
             Sorted::Other(other) => {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
@@ -55,7 +81,10 @@ impl<S> Throttled<S> {
                         self.session.forget_task(&task.task.task_id);
                     }
                 }
-                Some(other)
+                Some(Passed {
+                    cleared: other,
+                    span: None,
+                })
             }
         }
     }

@@ -13,15 +13,8 @@ pub(super) struct QuestionSpan {
 }
 
 impl QuestionSpan {
-    /// Begins a span below the current one. What the server traces is noted as a link, by the
-    /// names that OpenTelemetry has for its ids: it can claim to belong to any trace, and never
-    /// becomes the parent of ours.
-    pub(super) fn new(
-        session: &Session,
-        kind: QuestionKind,
-        arrival: Arrival,
-        meta: &impl std::ops::Deref<Target = MetaObject>,
-    ) -> Self {
+    /// Begins a span below the current one.
+    pub(super) fn new(session: &Session, kind: QuestionKind, arrival: Arrival) -> Self {
         let span = tracing::info_span!(
             "question",
             server = %session.server(),
@@ -33,17 +26,23 @@ impl QuestionSpan {
             link.trace_id = Empty,
             link.span_id = Empty,
         );
-        if !span.is_disabled()
-            && let Some(link) = meta.get_traceparent()
-            && let Some((trace_id, span_id)) = parse(link)
-        {
-            span.record("link.trace_id", trace_id);
-            span.record("link.span_id", span_id);
-        }
         Self {
             span,
             outcome: "cancelled",
         }
+    }
+
+    /// Notes what the server traces as a link, by the names that OpenTelemetry has for its ids:
+    /// it can claim to belong to any trace, and never becomes the parent of ours.
+    pub(super) fn linked(self, meta: &MetaObject) -> Self {
+        if !self.span.is_disabled()
+            && let Some(link) = meta.get_traceparent()
+            && let Some((trace_id, span_id)) = parse(link)
+        {
+            self.span.record("link.trace_id", trace_id);
+            self.span.record("link.span_id", span_id);
+        }
+        self
     }
 
     pub(super) const fn span(&self) -> &Span {
