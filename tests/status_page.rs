@@ -20,6 +20,8 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 struct Demo {
     child: Child,
     url: String,
+    // It is not to find its output closed while it still says what is where.
+    _out: BufReader<ChildStdout>,
 }
 
 impl Demo {
@@ -38,7 +40,11 @@ impl Demo {
             .unwrap()
             .trim()
             .to_owned();
-        Self { child, url }
+        Self {
+            child,
+            url,
+            _out: out,
+        }
     }
 
     /// What the command `status` prints.

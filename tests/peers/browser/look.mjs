@@ -10,7 +10,12 @@ import { chromium } from "playwright-core";
 const [url, folder] = process.argv.slice(2);
 const known = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 const executablePath = process.env.CHROMIUM ?? known.find(existsSync);
-const browser = await chromium.launch({ executablePath, args: ["--no-sandbox"] });
+// The browser's own calls home are not what is tested.
+const quiet = [
+  "--disable-background-networking", "--disable-component-update", "--disable-gpu", "--disable-quic",
+  "--disable-sync", "--no-first-run",
+];
+const browser = await chromium.launch({ executablePath, args: ["--no-sandbox", ...quiet] });
 const context = await browser.newContext({ viewport: { width: 1100, height: 900 }, colorScheme: "light" });
 const page = await context.newPage();
 // Whatever the page loads from elsewhere, or complains about, is a fault.
