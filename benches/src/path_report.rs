@@ -27,7 +27,7 @@ const CHECKED: usize = 2;
 const WRAPPER: u64 = 105;
 const SHIELD: u64 = 108;
 /// What a session may lose to a neighbour whose server floods and never reads.
-const BESIDE: u64 = 102;
+const BESIDE: u64 = 110;
 /// How much resident memory such a server may cost.
 const DEAF: u64 = 16 << 20;
 const DEAF_QUESTIONS: &str = "1000000";
