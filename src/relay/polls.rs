@@ -3,10 +3,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{LazyLock, Mutex, MutexGuard, PoisonError},
 };
 
-use memchr::memmem;
+use memchr::memmem::Finder;
 
 use super::{
     json::{Cursor, Malformed, Next},
@@ -17,6 +17,9 @@ use crate::arrival::Origin;
 const TASKS_GET: &str = "tasks/get";
 const CALLS: [&str; 3] = ["tools/call", "prompts/get", "resources/read"];
 const CANCELLED: &str = "notifications/cancelled";
+
+/// What no call is without, and few answers have: they are searched for it once, and never read.
+static METHOD: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("\"method\""));
 
 /// Polls that are remembered at once, and calls.
 const MOST: usize = 1024;
@@ -41,11 +44,9 @@ struct Open {
 impl Polls {
     /// Remembers a message of the client's, before it is sent, if it polls a task or is a call.
     pub fn note(&self, message: &[u8]) {
-        let may_be = |method: &str| memmem::find(message, method.as_bytes()).is_some();
-        if !(may_be(TASKS_GET) || CALLS.iter().any(|call| may_be(call)) || may_be(CANCELLED)) {
-            return;
+        if METHOD.find(message).is_some() {
+            Sent::each(message, |sent| self.note_one(sent));
         }
-        Sent::each(message, |sent| self.note_one(sent));
     }
 
     /// The task that was polled with this id, once. A call with this id is over.
