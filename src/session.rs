@@ -5,22 +5,23 @@ mod call;
 mod plain;
 mod subscription;
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use rmcp::{
     RoleClient,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, GetPromptRequestParams,
         GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, SubscriptionFilter,
-        TaskPayload, UpdateTaskParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerPeerInfo,
+        SubscriptionFilter, TaskPayload, UpdateTaskParams,
     },
     service::{
-        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, RunningService,
-        Service, ServiceError,
+        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, QuitReason,
+        RunningService, Service, ServiceError,
     },
     transport::IntoTransport,
 };
+use tokio::task::JoinError;
 
 use self::call::Call;
 pub use self::subscription::ThrottledSubscription;
@@ -50,7 +51,7 @@ const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// - Tasks are followed, and the questions in them and in errors `-32042` are counted. rmcp's own
 ///   calls hand them to the caller uncounted.
 ///
-/// Calls on the [`peer`](Self::peer) go around all of that.
+/// Calls on the [`peer`](Self::peer) go around all of that; notifications are sent by it.
 pub struct ClientSession<S: Service<RoleClient>> {
     running: RunningService<RoleClient, Throttled<S>>,
 }
@@ -117,7 +118,45 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         &self.running
     }
 
-    /// The running service, to wait for its end or to cancel it.
+    /// What the server said about itself when the session began.
+    #[must_use]
+    pub fn peer_info(&self) -> Option<Arc<ServerPeerInfo>> {
+        self.peer().peer_info()
+    }
+
+    /// Whether the session has ended.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.running.is_closed()
+    }
+
+    /// Waits until the session ends, by the server or the transport.
+    ///
+    /// # Errors
+    ///
+    /// [`JoinError`] if rmcp's loop panicked.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the session.
+    pub async fn waiting(self) -> Result<QuitReason, JoinError> {
+        self.running.waiting().await
+    }
+
+    /// Ends the session, and waits for its end. The server's windows go on in the pool.
+    ///
+    /// # Errors
+    ///
+    /// As [`waiting`](Self::waiting).
+    ///
+    /// # Cancel safety
+    ///
+    /// The session ends all the same.
+    pub async fn cancel(self) -> Result<QuitReason, JoinError> {
+        self.running.cancel().await
+    }
+
+    /// The running service.
     #[must_use]
     pub fn into_inner(self) -> RunningService<RoleClient, Throttled<S>> {
         self.running

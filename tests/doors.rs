@@ -203,7 +203,7 @@ async fn round_of_a_call(#[case] method: &str) {
         1
     );
     assert_eq!(log.all(), [E, E]);
-    session.into_inner().cancel().await.unwrap();
+    session.cancel().await.unwrap();
     assert!(server.until_gone().await.is_empty(), "nothing more is sent");
 }
 

@@ -128,7 +128,7 @@ async fn transport_gone() {
     assert!(
         (clock::now() - gone_at) <= Duration::from_secs(5) + GRACE + Duration::from_millis(100)
     );
-    session.into_inner().waiting().await.unwrap();
+    session.waiting().await.unwrap();
     let snapshot = pool.snapshot();
     assert!(
         snapshot.servers[0].sessions.is_empty(),

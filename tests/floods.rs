@@ -201,7 +201,7 @@ async fn flood_reconnect(#[values(Wrapper, WrapperAndShield)] guard: Guard) {
             .connect(pool.wrap("again", handler.clone()).unwrap())
             .await;
         flood(&mut server, "sampling/createMessage", 0..5).await;
-        session.into_inner().cancel().await.unwrap();
+        session.cancel().await.unwrap();
     }
     assert_eq!(log.questions().len(), 10, "never 250");
     let snapshot = pool.snapshot();

@@ -142,7 +142,7 @@ async fn never_accept_what_a_call_brings() {
         assert!(matches!(error, CallError::Refused(_)), "{error:?}");
     }
     assert!(log.all().is_empty(), "nobody was asked");
-    session.into_inner().cancel().await.unwrap();
+    session.cancel().await.unwrap();
     assert!(server.until_gone().await.is_empty(), "and nothing answered");
 }
 

@@ -85,7 +85,7 @@ async fn run(plan: Plan, settings: &Settings, tally: &Arc<Mutex<Tally>>) -> Resu
     }
     let seen = report(&session).await?;
     // The server is told by the end of its input, and has nothing left to say.
-    drop(session.into_inner().cancel().await);
+    drop(session.cancel().await);
 
     let tally = read(tally);
     Ok(Run {
