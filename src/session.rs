@@ -37,6 +37,8 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A server cannot make itself be polled more often than this.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Nor less often: what it says is a number of its own, and a call must not sleep for ever by it.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A running client service whose calls are throttled at every door.
 ///
@@ -220,6 +222,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// answered. No question is shown twice, however many follow the task. One whose answer could
     /// not be sent is shown again to whoever follows the task next, and charged again.
     ///
+    /// The server's `pollIntervalMs` holds from 50 ms to a minute: less or more counts as these,
+    /// and none as a second. How long a task may take in all is the caller's to bound, by dropping
+    /// the future.
+    ///
     /// # Errors
     ///
     /// [`CallError::Refused`] if what it asks does not fit: the task goes on at the server, and
@@ -251,12 +257,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.forget_if_ended(&result);
                 return Ok(result);
             }
-            let pause = result
-                .task
-                .task
-                .poll_interval_ms
-                .map_or(POLL_INTERVAL, Duration::from_millis)
-                .max(MIN_POLL_INTERVAL);
+            let pause = poll_interval(result.task.task.poll_interval_ms);
             let (answers, taken) = self
                 .service()
                 .answer_task(result.task, &mut answered, self.peer())
@@ -349,6 +350,13 @@ impl<S: Service<RoleClient>> fmt::Debug for ClientSession<S> {
 /// that a server that sheds load gets some rest. rmcp's own driver keeps the same pace.
 fn state_only_pause(rounds_before: u32) -> Duration {
     Duration::from_millis(250.min(50 << rounds_before.min(3)))
+}
+
+/// The pause before a task is polled again, by the milliseconds that its server suggests.
+fn poll_interval(suggested: Option<u64>) -> Duration {
+    suggested
+        .map_or(POLL_INTERVAL, Duration::from_millis)
+        .clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
 fn failed_task(error: serde_json::Value) -> ServiceError {
