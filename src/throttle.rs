@@ -4,11 +4,15 @@
 //! decides by anything a server says about itself (D2).
 
 mod ask;
+mod book;
+mod bounds;
+mod charge;
 mod row;
 mod seat;
 mod seen;
 mod session;
 mod snapshot;
+mod standing;
 mod windows;
 
 use std::{
