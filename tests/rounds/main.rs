@@ -1,0 +1,19 @@
+//! Rounds of 2026-07-28: admitted whole or not at all, and nothing half-answered on the wire.
+
+mod admission;
+mod endings;
+
+#[path = "../support/mod.rs"]
+mod support;
+
+use mcp_question_throttle::{CallError, Refused};
+
+const S: &str = "sampling/createMessage";
+const E: &str = "elicitation/create";
+
+fn refused(error: CallError) -> Refused {
+    match error {
+        CallError::Refused(refused) => refused,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,56 @@
+//! What a scripted server says, and how a refusal is known.
+
+use serde_json::{Value, json};
+
+/// A well-formed question.
+pub fn question(method: &str, id: impl Into<Value>) -> Value {
+    let params = match method {
+        "sampling/createMessage" => json!({
+            "messages": [{"role": "user", "content": {"type": "text", "text": "2 + 2?"}}],
+            "maxTokens": 16,
+        }),
+        _ => json!({
+            "message": "Your name?",
+            "requestedSchema": {"type": "object", "properties": {"name": {"type": "string"}}},
+        }),
+    };
+    json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
+}
+
+/// An `input_required` result.
+pub fn round(entries: &[(&str, &str)], state: Option<&str>) -> Value {
+    let mut result = json!({"resultType": "input_required"});
+    if !entries.is_empty() {
+        result["inputRequests"] = inputs(entries);
+    }
+    if let Some(state) = state {
+        result["requestState"] = json!(state);
+    }
+    result
+}
+
+/// Input requests: key and method of each.
+pub fn inputs(entries: &[(&str, &str)]) -> Value {
+    entries
+        .iter()
+        .map(|(key, method)| {
+            let mut entry = question(method, 0);
+            let fields = entry.as_object_mut().unwrap();
+            fields.remove("jsonrpc");
+            fields.remove("id");
+            if *method == "roots/list" {
+                fields.remove("params");
+            }
+            ((*key).to_owned(), entry)
+        })
+        .collect()
+}
+
+/// A finished tool call.
+pub fn done() -> Value {
+    json!({"resultType": "complete", "content": [{"type": "text", "text": "done"}]})
+}
+
+pub fn is_refusal(message: &Value) -> bool {
+    message["error"]["code"] == -32603 && message["error"]["data"]["cause"].is_string()
+}
