@@ -39,13 +39,14 @@ impl Charge {
         row: &Row,
         session: &Windows,
     ) -> Option<Self> {
+        let at = row.counts_at(at);
         let charged = |owner, windows: &Windows| {
             let bound = row.bounds.of(kind, owner);
             if bound == 0 {
                 return Some(Charged::Off);
             }
             let before = windows.window(kind);
-            let after = before.charged_within(at, row.since, bound, asked)?;
+            let after = before.charged(at, bound, asked).ok()?;
             Some(Charged::Counted {
                 before,
                 after,
@@ -119,16 +120,19 @@ impl Obstacle {
     /// row's lock.
     #[cold]
     pub(super) fn find(at: Moment, ask: &Ask<'_>, row: &Row, session: &Windows) -> Option<Self> {
-        let kinds = QuestionKind::ALL
-            .into_iter()
-            .filter(|kind| ask.count(*kind) > 0);
+        let at = row.counts_at(at);
         let mut worst: Option<Self> = None;
-        for kind in kinds {
+        for kind in QuestionKind::ALL {
+            let asked = ask.count(kind);
+            // A kind that is not asked for can be over a lowered limit and is in nobody's way.
+            if asked == 0 {
+                continue;
+            }
             for (owner, windows) in [(Owner::Server, &row.windows), (Owner::Session, session)] {
                 let Some(max) = row.bounds.bound(kind, owner) else {
                     continue;
                 };
-                let Err(Full { ends }) = windows.window(kind).room(at, max, ask.count(kind)) else {
+                let Err(Full { ends }) = windows.window(kind).charged(at, max, asked) else {
                     continue;
                 };
                 let obstacle = Self {

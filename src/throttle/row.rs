@@ -1,5 +1,7 @@
 //! A configured server's row: its windows, its limits, and the book of its sessions.
 
+use std::sync::PoisonError;
+
 use super::{
     book::Book, bounds::Bounds, seen::Seen, snapshot::ServerSnapshot, standing::Mute,
     windows::Windows,
@@ -23,7 +25,7 @@ pub(super) struct Row {
     pub(super) seen: Mutex<Seen>,
     /// No question counts as asked before this: rows that were reclaimed had windows until then,
     /// and this server's may have been among them (D5).
-    pub(super) since: Moment,
+    since: Moment,
 }
 
 impl Row {
@@ -36,6 +38,12 @@ impl Row {
             seen: Mutex::new(Seen::default()),
             since,
         }
+    }
+
+    /// When what is asked at `at` counts as asked.
+    #[inline]
+    pub(super) fn counts_at(&self, at: Moment) -> Moment {
+        at.max(self.since)
     }
 
     /// Puts new limits in force. Counts stay; a window that is open goes on as it is (D11).
@@ -87,10 +95,7 @@ impl Row {
     /// last session.
     pub(super) fn end_session(&self, key: usize) -> Option<Moment> {
         // Even a poisoned row lets go of its sessions: nothing is decided by that.
-        let mut book = match self.book.lock() {
-            Ok(book) => book,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let was_last = book.remove_session(key);
         was_last.then(|| self.all_ended())
     }
@@ -110,10 +115,7 @@ impl Row {
     }
 
     pub(super) fn snapshot(&self, server: ServerName, at: Moment) -> ServerSnapshot {
-        let book = match self.book.lock() {
-            Ok(book) => book,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         book.snapshot(self, server, at)
     }
 }
