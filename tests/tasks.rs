@@ -4,41 +4,20 @@ mod support;
 
 use std::time::Duration;
 
-use mcp_question_throttle::{CallError, ClientSession, Pool, Refused, Throttled};
+use mcp_question_throttle::{CallError, ClientSession, Pool, Throttled};
 use rmcp::{
     model::{CallToolRequestParams, GetTaskParams},
     service::ServiceError,
 };
 use serde_json::{Value, json};
 use support::{
-    Handler, Server, connect, connect_modern, done, dropped_after, inputs, is_refusal, limits,
-    question, round,
+    Handler, Server, asking, connect, connect_modern, done, dropped_after, is_refusal, limits,
+    question, refused, round, task,
 };
 use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
-
-fn refused(error: CallError) -> Refused {
-    match error {
-        CallError::Refused(refused) => refused,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn task(id: &str, status: &str) -> Value {
-    json!({
-        "resultType": "complete", "taskId": id, "status": status,
-        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
-        "ttlMs": null, "pollIntervalMs": 50,
-    })
-}
-
-fn asking(id: &str, entries: &[(&str, &str)]) -> Value {
-    let mut task = task(id, "input_required");
-    task["inputRequests"] = inputs(entries);
-    task
-}
 
 async fn poll(
     session: &ClientSession<Handler>,

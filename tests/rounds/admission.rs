@@ -11,8 +11,8 @@ use rmcp::model::{CallToolRequestParams, GetPromptRequestParams, ReadResourceReq
 use serde_json::{Value, json};
 
 use super::{
-    E, S, refused,
-    support::{Handler, connect_modern, done, limits, round},
+    E, S,
+    support::{Handler, connect_modern, done, limits, refused, round},
 };
 
 #[tokio::test(start_paused = true)]

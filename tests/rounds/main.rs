@@ -6,14 +6,5 @@ mod endings;
 #[path = "../support/mod.rs"]
 mod support;
 
-use mcp_question_throttle::{CallError, Refused};
-
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
-
-fn refused(error: CallError) -> Refused {
-    match error {
-        CallError::Refused(refused) => refused,
-        other => panic!("{other:?}"),
-    }
-}

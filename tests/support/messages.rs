@@ -54,3 +54,19 @@ pub fn done() -> Value {
 pub fn is_refusal(message: &Value) -> bool {
     message["error"]["code"] == -32603 && message["error"]["data"]["cause"].is_string()
 }
+
+/// The state of a task.
+pub fn task(id: &str, status: &str) -> Value {
+    json!({
+        "resultType": "complete", "taskId": id, "status": status,
+        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
+        "ttlMs": null, "pollIntervalMs": 50,
+    })
+}
+
+/// The state of a task that asks.
+pub fn asking(id: &str, entries: &[(&str, &str)]) -> Value {
+    let mut task = task(id, "input_required");
+    task["inputRequests"] = inputs(entries);
+    task
+}

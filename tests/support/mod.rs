@@ -15,7 +15,7 @@ mod server;
 use std::{future::poll_fn, pin::pin, task::Poll};
 
 use mcp_question_throttle::{
-    ClientSession, Throttled,
+    CallError, ClientSession, Refused, Throttled,
     limits::{Limit, ProtoSettings},
 };
 use rmcp::{
@@ -26,7 +26,7 @@ use rmcp::{
 
 pub use self::{
     handler::{Handler, Log},
-    messages::{done, inputs, is_refusal, question, round},
+    messages::{asking, done, inputs, is_refusal, question, round, task},
     server::{Server, pipe, pipe_of},
 };
 
@@ -111,4 +111,12 @@ pub async fn dropped_after<T>(polls: usize, future: impl Future<Output = T>) -> 
         }
     })
     .await
+}
+
+/// What a call brought that must have been refused.
+pub fn refused(error: CallError) -> Refused {
+    match error {
+        CallError::Refused(refused) => refused,
+        other => panic!("not refused: {other:?}"),
+    }
 }
