@@ -64,6 +64,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// # Errors
     ///
     /// As rmcp's `serve`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the transport. What the server asked until then stays charged
+    /// where the throttle belongs to a [`Pool`](crate::Pool) (D3).
     pub async fn connect<T, E, A>(
         throttled: Throttled<S>,
         transport: T,
@@ -80,6 +85,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// # Errors
     ///
     /// As rmcp's `serve_with_lifecycle`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`connect`](Self::connect).
     pub async fn connect_with_lifecycle<T, E, A>(
         throttled: Throttled<S>,
         transport: T,
@@ -208,6 +217,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     ///
     /// [`CallError::Refused`] if what is new in it does not fit: nothing is charged, and the task
     /// stays the caller's. [`CallError::Service`] for all else.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request; nothing is charged before its answer has come.
     pub async fn get_task(&self, params: GetTaskParams) -> Result<GetTaskResult, CallError> {
         let result = self.guard(self.peer().get_task(params).await)?;
         if let Err(refusal) = self.service().charge_task(&result.task) {
@@ -284,7 +297,12 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     ///
     /// # Errors
     ///
-    /// As rmcp's `Peer::listen`.
+    /// [`CallError::Refused`] if an error `-32042` asks for more than fits;
+    /// [`CallError::Service`] for all else, as rmcp's `Peer::listen`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the subscription.
     pub async fn listen(
         &self,
         filter: SubscriptionFilter,
