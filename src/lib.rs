@@ -18,6 +18,9 @@
 //! | [`usage`] | the last questions of each server, and how they ended | keep what a server wrote |
 //! | [`Pool`] | one throttle for all the servers of a client | key by what a server says |
 //!
+//! Notes such as (D5) name a decision that the whole project holds to. `conformance/DECISIONS.md`
+//! in the repository lists them.
+//!
 //! # Features
 //!
 //! `file` adds settings from TOML files and environment variables. `command` (default) adds the

@@ -38,6 +38,8 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// A server cannot make itself be polled more often than this.
 const MIN_POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Nor less often: what it says is a number of its own, and a call must not sleep for ever by it.
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A running client service whose calls are throttled at every door.
 ///
@@ -63,6 +65,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// # Errors
     ///
     /// As rmcp's `serve`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future closes the transport. What the server asked until then stays charged
+    /// where the throttle belongs to a [`Pool`](crate::Pool) (D3).
     pub async fn connect<T, E, A>(
         throttled: Throttled<S>,
         transport: T,
@@ -79,6 +86,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// # Errors
     ///
     /// As rmcp's `serve_with_lifecycle`.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`connect`](Self::connect).
     pub async fn connect_with_lifecycle<T, E, A>(
         throttled: Throttled<S>,
         transport: T,
@@ -245,6 +256,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     ///
     /// [`CallError::Refused`] if what is new in it does not fit: nothing is charged, and the task
     /// stays the caller's. [`CallError::Service`] for all else.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future cancels the request; nothing is charged before its answer has come.
     pub async fn get_task(&self, params: GetTaskParams) -> Result<GetTaskResult, CallError> {
         let result = self.guard(self.peer().get_task(params).await)?;
         if let Err(refusal) = self.service().charge_task(&result.task) {
@@ -258,6 +273,10 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     /// Follows a task to its end: polls it as often as the server suggests, and has what it asks
     /// answered. No question is shown twice, however many follow the task. One whose answer could
     /// not be sent is shown again to whoever follows the task next, and charged again.
+    ///
+    /// The server's `pollIntervalMs` holds from 50 ms to a minute: less or more counts as these,
+    /// and none as a second. How long a task may take in all is the caller's to bound, by dropping
+    /// the future.
     ///
     /// # Errors
     ///
@@ -290,12 +309,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.forget_if_ended(&result);
                 return Ok(result);
             }
-            let pause = result
-                .task
-                .task
-                .poll_interval_ms
-                .map_or(POLL_INTERVAL, Duration::from_millis)
-                .max(MIN_POLL_INTERVAL);
+            let pause = poll_interval(result.task.task.poll_interval_ms);
             let (answers, taken) = self
                 .service()
                 .answer_task(result.task, &mut answered, self.peer())
@@ -322,7 +336,12 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     ///
     /// # Errors
     ///
-    /// As rmcp's `Peer::listen`.
+    /// [`CallError::Refused`] if an error `-32042` asks for more than fits;
+    /// [`CallError::Service`] for all else, as rmcp's `Peer::listen`.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping the future ends the subscription.
     pub async fn listen(
         &self,
         filter: SubscriptionFilter,
@@ -388,6 +407,13 @@ impl<S: Service<RoleClient>> fmt::Debug for ClientSession<S> {
 /// that a server that sheds load gets some rest. rmcp's own driver keeps the same pace.
 fn state_only_pause(rounds_before: u32) -> Duration {
     Duration::from_millis(250.min(50 << rounds_before.min(3)))
+}
+
+/// The pause before a task is polled again, by the milliseconds that its server suggests.
+fn poll_interval(suggested: Option<u64>) -> Duration {
+    suggested
+        .map_or(POLL_INTERVAL, Duration::from_millis)
+        .clamp(MIN_POLL_INTERVAL, MAX_POLL_INTERVAL)
 }
 
 fn failed_task(error: serde_json::Value) -> ServiceError {

@@ -4,17 +4,21 @@
 //! decides by anything a server says about itself (D2).
 
 mod ask;
+mod book;
+mod bounds;
+mod charge;
 mod row;
 mod seat;
 mod seen;
 mod session;
 mod snapshot;
+mod standing;
 mod windows;
 
 use std::{
     collections::{HashMap, HashSet},
     fmt,
-    sync::Arc,
+    sync::{Arc, PoisonError},
     time::Instant,
 };
 
@@ -161,10 +165,7 @@ impl Throttle {
     #[must_use]
     pub fn settings(&self, server: &ServerName) -> Arc<ProtoSettings> {
         // The guarded value is only ever replaced whole, so it is sound even after a panic.
-        let in_force = match self.in_force.read() {
-            Ok(in_force) => in_force,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let in_force = self.in_force.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(in_force.of(server))
     }
 
@@ -176,15 +177,12 @@ impl Throttle {
     pub fn update(&self, settings: &Settings) {
         let new = Arc::new(InForce::new(settings));
         // The table is held throughout, so no row is made with the old limits meanwhile.
-        let mut table = match self.table.lock() {
-            Ok(table) => table,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let old = {
-            let mut in_force = match self.in_force.write() {
-                Ok(in_force) => in_force,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+            let mut in_force = self
+                .in_force
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *in_force, Arc::clone(&new))
         };
         for (server, row) in &table.rows {
@@ -210,19 +208,16 @@ impl Throttle {
     }
 
     fn set_muted(&self, server: &ServerName, muted: bool) {
-        match self.table.lock() {
-            Ok(mut table) => table.set_muted(server, muted),
-            Err(poisoned) => poisoned.into_inner().set_muted(server, muted),
-        }
+        let table = self.table.lock();
+        table
+            .unwrap_or_else(PoisonError::into_inner)
+            .set_muted(server, muted);
     }
 
     /// The servers that are muted, in byte order, whether they have asked or not.
     #[must_use]
     pub fn muted(&self) -> Vec<ServerName> {
-        let table = match self.table.lock() {
-            Ok(table) => table,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let mut muted: Vec<_> = table.muted.iter().cloned().collect();
         muted.sort_unstable();
         muted
@@ -233,10 +228,7 @@ impl Throttle {
     pub fn snapshot(&self, now: Instant) -> Snapshot {
         let at = self.epoch.moment(now);
         let rows: Vec<_> = {
-            let table = match self.table.lock() {
-                Ok(table) => table,
-                Err(poisoned) => poisoned.into_inner(),
-            };
+            let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
             table
                 .rows
                 .iter()

@@ -3,7 +3,7 @@
 use std::{
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Mutex, OnceLock},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
     time::Instant,
 };
 
@@ -225,10 +225,7 @@ impl Tally {
             }
         };
         // Numbers alone are guarded, so they are sound even after a panic.
-        let mut counts = match self.0.lock() {
-            Ok(counts) => counts,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let mut counts = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = &mut counts[index];
         match count.opened {
             Some(opened) if now.saturating_duration_since(opened) < WINDOW => {}

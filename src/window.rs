@@ -1,6 +1,9 @@
 //! The fixed window: the whole counting rule, as a value that is told the time.
 
-use std::time::{Duration, Instant};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 /// The length of every window (D5).
 pub const WINDOW: Duration = Duration::from_secs(60);
@@ -73,6 +76,17 @@ pub struct Full {
     pub ends: Option<Moment>,
 }
 
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.ends {
+            Some(_) => "the window has no room left until it ends",
+            None => "more was asked than any window has room for",
+        })
+    }
+}
+
+impl std::error::Error for Full {}
+
 /// Counts what was admitted in the current 60 seconds, starting with the first admission after
 /// the previous window ended (D5).
 ///
@@ -89,12 +103,12 @@ pub struct Full {
 ///
 /// let mut window = FixedWindow::default();
 /// for second in [10, 20, 30] {
-///     assert!(window.room(at(second), 3, 1).is_ok());
-///     window.charge(at(second), 1);
+///     window = window.charged(at(second), 3, 1)?;
 /// }
-/// let full = window.room(at(69), 3, 1).unwrap_err();
+/// let full = window.charged(at(69), 3, 1).unwrap_err();
 /// assert_eq!(full.ends, Some(at(70)));
-/// assert!(window.room(at(70), 3, 1).is_ok());
+/// assert!(window.charged(at(70), 3, 1).is_ok());
+/// # Ok::<(), mcp_question_throttle::window::Full>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
@@ -104,63 +118,36 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// Whether `asked` more fit under `limit` at `now`. Changes nothing.
+    /// The window with `asked` more counted at `now`: this one, or a new one if this has ended.
+    ///
+    /// This is the whole rule. It changes nothing: the caller, who may have other windows to ask,
+    /// puts the new one in the place of this one or drops it. Asking for none opens a window too,
+    /// so whoever asks for none does not come here.
     ///
     /// # Errors
     ///
-    /// [`Full`] if they don't, with the window's end.
-    pub const fn room(&self, now: Moment, limit: u32, asked: u32) -> Result<(), Full> {
-        if self.used(now).saturating_add(asked) <= limit {
-            Ok(())
-        } else if asked > limit {
-            Err(Full { ends: None })
-        } else {
-            // `asked <= limit` holds here, so an ended window has room and an open one has an end.
-            Err(Full {
-                ends: self.ends(now),
-            })
-        }
-    }
-
-    /// Counts `asked` at `now`, opening a new window if the last one has ended. The caller has
-    /// asked [`room`](Self::room) at the same moment.
-    pub const fn charge(&mut self, now: Moment, asked: u32) {
-        if asked > 0 {
-            *self = self.open_at(now, Moment::START);
-            self.used = self.used.saturating_add(asked);
-        }
-    }
-
-    /// The window after counting `asked` at `now`; `None` if they don't fit under `limit`. A
-    /// window that opens does so at `earliest` or later.
+    /// [`Full`] if they don't fit under `limit`, with the window's end.
     #[inline]
-    pub(crate) fn charged_within(
-        &self,
-        now: Moment,
-        earliest: Moment,
-        limit: u32,
-        asked: u32,
-    ) -> Option<Self> {
-        let Self { ends, used } = self.open_at(now, earliest);
+    pub const fn charged(&self, now: Moment, limit: u32, asked: u32) -> Result<Self, Full> {
+        if asked > limit {
+            return Err(Full { ends: None });
+        }
+        if !self.is_open(now) {
+            return Ok(Self {
+                ends: now.plus(WINDOW),
+                used: asked,
+            });
+        }
         // In this order since what was used can be over a limit that was lowered.
-        let fits = asked <= limit && used <= limit - asked;
-        fits.then(|| Self {
-            ends,
-            used: used + asked,
+        if self.used > limit - asked {
+            return Err(Full {
+                ends: Some(self.ends),
+            });
+        }
+        Ok(Self {
+            ends: self.ends,
+            used: self.used + asked,
         })
-    }
-
-    /// The window to count in at `now`: this one, or an empty one if this has ended.
-    #[inline]
-    const fn open_at(&self, now: Moment, earliest: Moment) -> Self {
-        if self.is_open(now) {
-            return *self;
-        }
-        let opens = if now.0 > earliest.0 { now } else { earliest };
-        Self {
-            ends: opens.plus(WINDOW),
-            used: 0,
-        }
     }
 
     /// How many were admitted in the window that is open at `now`.
@@ -213,11 +200,17 @@ mod tests {
     }
 
     fn ask(window: &mut FixedWindow, now: Moment, limit: u32) -> bool {
-        let admitted = window.room(now, limit, 1).is_ok();
-        if admitted {
-            window.charge(now, 1);
+        ask_for(window, now, limit, 1)
+    }
+
+    fn ask_for(window: &mut FixedWindow, now: Moment, limit: u32, asked: u32) -> bool {
+        match window.charged(now, limit, asked) {
+            Ok(charged) => {
+                *window = charged;
+                true
+            }
+            Err(_) => false,
         }
-        admitted
     }
 
     #[test]
@@ -233,7 +226,7 @@ mod tests {
     #[test]
     fn window_edge() {
         let mut window = FixedWindow::default();
-        window.charge(at(0), 1);
+        assert!(ask(&mut window, at(0), 5));
         for _ in 0..4 {
             assert!(ask(&mut window, at(59_999), 5));
         }
@@ -295,7 +288,7 @@ mod tests {
             ask(&mut window, at(0), 2),
             "time stands still, room is left"
         );
-        let full = window.room(at(0), 2, 1).unwrap_err();
+        let full = window.charged(at(0), 2, 1).unwrap_err();
         assert_eq!(full.ends, Some(at(3_660_000)));
         assert!(!ask(&mut window, at(3_659_999), 2));
         assert!(ask(&mut window, at(3_660_000), 2));
@@ -304,17 +297,19 @@ mod tests {
     #[test]
     fn more_than_the_limit_never_fits() {
         let window = FixedWindow::default();
-        assert_eq!(window.room(at(0), 3, 4), Err(Full { ends: None }));
-        assert_eq!(window.room(at(0), 3, u32::MAX), Err(Full { ends: None }));
-        assert_eq!(window.room(at(0), 3, 3), Ok(()));
+        for asked in [4, u32::MAX] {
+            let full = window.charged(at(0), 3, asked).unwrap_err();
+            assert_eq!(full, Full { ends: None });
+        }
+        assert!(window.charged(at(0), 3, 3).is_ok());
     }
 
     #[test]
     fn a_lowered_limit_keeps_what_was_used() {
         let mut window = FixedWindow::default();
-        window.charge(at(0), 5);
-        assert!(window.room(at(59_999), 3, 1).is_err());
+        assert!(ask_for(&mut window, at(0), 5, 5));
+        assert!(!ask(&mut window, at(59_999), 3));
         assert_eq!(window.used(at(59_999)), 5);
-        assert!(window.room(at(60_000), 3, 3).is_ok());
+        assert!(ask_for(&mut window, at(60_000), 3, 3));
     }
 }

@@ -7,7 +7,7 @@ mod support;
 use std::time::Duration;
 
 use mcp_question_throttle::{
-    CallError, ClientSession, Pool, Refused, Throttled,
+    CallError, ClientSession, Pool, Throttled,
     limits::ProtoSettings,
     question::{QuestionKind, QuestionMethods},
 };
@@ -22,18 +22,11 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
     Guard::{self, Wrapper, WrapperAndShield},
-    Handler, Server, connect, connect_modern, inputs, is_refusal, limits, round,
+    Handler, Server, asking, connect, connect_modern, is_refusal, limits, refused, round, task,
 };
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
-
-fn refused(error: CallError) -> Refused {
-    match error {
-        CallError::Refused(refused) => refused,
-        other => panic!("not refused: {other:?}"),
-    }
-}
 
 /// A call and its server's part. One that has not ended after an hour of the paused clock waits
 /// for what never comes.
@@ -229,20 +222,6 @@ async fn round_answered_by_an_embedder() {
     assert_eq!(log.all(), [E, E]);
 }
 
-fn task(status: &str) -> Value {
-    json!({
-        "resultType": "complete", "taskId": "t", "status": status,
-        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
-        "ttlMs": null, "pollIntervalMs": 50,
-    })
-}
-
-fn asking(entries: &[(&str, &str)]) -> Value {
-    let mut task = task("input_required");
-    task["inputRequests"] = inputs(entries);
-    task
-}
-
 async fn poll(
     session: &ClientSession<Handler>,
     server: &mut Server,
@@ -260,9 +239,9 @@ async fn poll(
 async fn task_input_polled() {
     let (handler, _events) = Handler::open();
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
-    let two = asking(&[("a", E), ("b", E)]);
+    let two = asking("t", &[("a", E), ("b", E)]);
     poll(&session, &mut server, two).await.unwrap();
-    let third = poll(&session, &mut server, asking(&[("c", E)])).await;
+    let third = poll(&session, &mut server, asking("t", &[("c", E)])).await;
     let refused = refused(third.unwrap_err());
     assert_eq!(refused.task_id(), Some("t"), "it stays the caller's");
 }
@@ -274,7 +253,9 @@ async fn task_input_followed() {
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
     let serve = async {
         let get = server.request("tasks/get").await;
-        server.answer(&get, asking(&[("a", E), ("b", E)])).await;
+        server
+            .answer(&get, asking("t", &[("a", E), ("b", E)]))
+            .await;
         let update = server.request("tasks/update").await;
         let answers = update["params"]["inputResponses"].as_object().unwrap();
         assert_eq!(answers.len(), 2);
@@ -282,7 +263,7 @@ async fn task_input_followed() {
             .answer(&update, json!({"resultType": "complete"}))
             .await;
         let get = server.request("tasks/get").await;
-        server.answer(&get, asking(&[("c", E)])).await;
+        server.answer(&get, asking("t", &[("c", E)])).await;
     };
     let result = within_an_hour(session.follow_task("t"), serve).await;
     refused(result.unwrap_err());
@@ -295,9 +276,9 @@ async fn task_input_notified() {
     let log = handler.log.clone();
     let (_session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
     for state in [
-        asking(&[("a", E), ("b", E)]),
-        asking(&[("c", E)]),
-        task("working"),
+        asking("t", &[("a", E), ("b", E)]),
+        asking("t", &[("c", E)]),
+        task("t", "working"),
     ] {
         server
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": state}))
@@ -343,7 +324,7 @@ async fn url_elicitation_of_a_failed_task() {
     let (handler, _events) = Handler::open();
     let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
     let failed = |count| {
-        let mut failed = task("failed");
+        let mut failed = task("t", "failed");
         failed["error"] = log_in_first(count);
         failed
     };

@@ -22,46 +22,27 @@ use tokio::{
     sync::Notify,
 };
 
-/// A handler that answers and remembers nothing.
-struct Forgetful;
-
-impl Service<RoleClient> for Forgetful {
-    async fn handle_request(
-        &self,
-        _request: ServerRequest,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<ClientResult, ErrorData> {
-        Ok(ClientResult::empty(()))
-    }
-
-    async fn handle_notification(
-        &self,
-        _notification: ServerNotification,
-        _context: NotificationContext<RoleClient>,
-    ) -> Result<(), ErrorData> {
-        Ok(())
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        ClientConfig::default()
-    }
+/// A handler that remembers nothing.
+enum Forgetful {
+    /// It answers at once.
+    Answers,
+    /// It is a person who never answers. Tells of each question that has come.
+    Waits(Notify),
 }
 
-/// A person who never answers.
-#[derive(Default)]
-struct Never(Notify);
-
-impl Service<RoleClient> for Never {
+impl Service<RoleClient> for Forgetful {
     async fn handle_request(
         &self,
         request: ServerRequest,
         _context: RequestContext<RoleClient>,
     ) -> Result<ClientResult, ErrorData> {
-        if matches!(request, ServerRequest::PingRequest(_)) {
-            return Ok(ClientResult::empty(()));
+        match self {
+            Self::Waits(asked) if !matches!(request, ServerRequest::PingRequest(_)) => {
+                asked.notify_one();
+                std::future::pending().await
+            }
+            _ => Ok(ClientResult::empty(())),
         }
-        self.0.notify_one();
-        std::future::pending().await
     }
 
     async fn handle_notification(
@@ -159,10 +140,10 @@ fn floods<S>(
 
 #[test]
 fn flood_burst_leaves_the_heap_as_it_was() {
-    let throttled = || Throttled::new(Forgetful, limits(5, 5));
+    let throttled = || Throttled::new(Forgetful::Answers, limits(5, 5));
     // The control: all that it keeps is rmcp's own.
     let bare = floods(
-        async |client| Forgetful.serve(client).await.unwrap(),
+        async |client| Forgetful::Answers.serve(client).await.unwrap(),
         (1000, 0),
     );
     let wrapped = floods(
@@ -192,7 +173,7 @@ fn flood_burst_leaves_the_heap_as_it_was() {
 fn round_abandoned_leaves_the_heap_as_it_was() {
     let runtime = paused_runtime();
     let (session, mut server) = runtime.block_on(async {
-        let throttled = Throttled::new(Never::default(), limits(0, 0));
+        let throttled = Throttled::new(Forgetful::Waits(Notify::new()), limits(0, 0));
         let (session, mut server) = connect_modern(throttled).await;
         stretch_buffers(&mut server).await;
         (session, server)
@@ -200,13 +181,15 @@ fn round_abandoned_leaves_the_heap_as_it_was() {
     let left = left_behind(&runtime, async || {
         for _ in 0..200 {
             let call = session.call_tool(CallToolRequestParams::new("t"));
-            let asked = session.service().get_ref();
+            let Forgetful::Waits(asked) = session.service().get_ref() else {
+                unreachable!("it was made so above");
+            };
             let serve = async {
                 let call = server.request("tools/call").await;
                 server
                     .answer(&call, round(&[("a", "elicitation/create")], None))
                     .await;
-                asked.0.notified().await;
+                asked.notified().await;
             };
             tokio::select! {
                 result = call => panic!("{result:?}"),

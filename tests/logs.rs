@@ -5,6 +5,7 @@ mod support;
 
 use std::{
     fmt::{Debug, Write},
+    io,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -15,7 +16,7 @@ use mcp_question_throttle::{
 };
 use rmcp::model::{CallToolRequestParams, GetTaskParams};
 use serde_json::{Value, json};
-use support::{Handler, connect, connect_modern, inputs, limits, question, round};
+use support::{Handler, connect, connect_modern, inputs, is_refusal, limits, question, round};
 use tracing::{
     Event, Level, Subscriber,
     field::{Field, Visit},
@@ -289,13 +290,49 @@ async fn a_panicking_log_changes_no_verdict() {
         server.send(&question(S, id)).await;
     }
     let replies = server.receive_all(3).await;
-    assert_eq!(
-        replies
-            .iter()
-            .filter(|reply| support::is_refusal(reply))
-            .count(),
-        2
-    );
+    assert_eq!(replies.iter().filter(|reply| is_refusal(reply)).count(), 2);
     assert_eq!(log.questions().len(), 1);
     assert_eq!(*heard.lock().unwrap(), 3);
+}
+
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// rmcp warns of every error reply that it is asked for: what the shield refuses is none.
+#[tokio::test(start_paused = true)]
+async fn rmcp_logs_nothing_of_what_is_refused() {
+    let sink = Sink::default();
+    let output = sink.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(Level::WARN)
+        .with_writer(move || output.clone())
+        .finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let (handler, _entered) = Handler::open();
+    let (_session, mut server) = connect(Throttled::new(handler, limits(5, 5))).await;
+    let all: String = (0..1005)
+        .map(|id| format!("{}\n", question(S, id)))
+        .collect();
+    server.send_raw(&all).await;
+    let replies = server.receive_all(1005).await;
+    assert_eq!(replies.iter().filter(|it| is_refusal(it)).count(), 1000);
+    let log = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+    let ours = |line: &&str| line.contains("mcp_question_throttle");
+    assert_eq!(
+        log.lines().filter(ours).count(),
+        4,
+        "1st, 10th, 100th, 1000th"
+    );
+    assert_eq!(log.lines().count(), 4, "{log}");
 }

@@ -2,41 +2,22 @@
 
 mod support;
 
-use mcp_question_throttle::{CallError, ClientSession, Pool, Refused};
+use std::time::Duration;
+
+use mcp_question_throttle::{CallError, ClientSession, Pool, Throttled};
 use rmcp::{
     model::{CallToolRequestParams, GetTaskParams},
     service::ServiceError,
 };
 use serde_json::{Value, json};
 use support::{
-    Handler, Server, connect, connect_modern, done, dropped_after, inputs, is_refusal, limits,
-    question, round,
+    Handler, Server, asking, connect, connect_modern, done, dropped_after, is_refusal, limits,
+    question, refused, round, task,
 };
-use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::{sync::mpsc::UnboundedReceiver, time::timeout};
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
-
-fn refused(error: CallError) -> Refused {
-    match error {
-        CallError::Refused(refused) => refused,
-        other => panic!("{other:?}"),
-    }
-}
-
-fn task(id: &str, status: &str) -> Value {
-    json!({
-        "resultType": "complete", "taskId": id, "status": status,
-        "createdAt": "2026-07-28T00:00:00Z", "lastUpdatedAt": "2026-07-28T00:00:00Z",
-        "ttlMs": null, "pollIntervalMs": 50,
-    })
-}
-
-fn asking(id: &str, entries: &[(&str, &str)]) -> Value {
-    let mut task = task(id, "input_required");
-    task["inputRequests"] = inputs(entries);
-    task
-}
 
 async fn poll(
     session: &ClientSession<Handler>,
@@ -119,6 +100,42 @@ async fn a_followed_task_shows_each_question_once() {
         "done"
     );
     assert_eq!(log.questions(), [E, S]);
+}
+
+/// The server's interval is its own number: one of 285 000 years once put the call to sleep for
+/// good. It holds from 50 ms to a minute, and without it a second goes by.
+#[tokio::test(start_paused = true)]
+async fn a_task_is_polled_again_within_a_minute_whatever_its_server_says() {
+    let (handler, _events) = Handler::open();
+    let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 9))).await;
+    let intervals = [
+        (json!(1_u64 << 53), 60_000),
+        (json!(u64::MAX), 60_000),
+        (json!(60_001), 60_000),
+        (json!(59_999), 59_999),
+        (json!(0), 50),
+        (Value::Null, 1_000),
+    ];
+    let serve = async {
+        let mut poll = server.request("tasks/get").await;
+        for (suggested, waited) in intervals {
+            let mut working = task("t", "working");
+            working["pollIntervalMs"] = suggested.clone();
+            server.answer(&poll, working).await;
+            let waited = Duration::from_millis(waited);
+            let early = waited.checked_sub(Duration::from_millis(2)).unwrap();
+            let early = timeout(early, server.line()).await;
+            assert!(early.is_err(), "{suggested}: {early:?}");
+            poll = timeout(Duration::from_millis(4), server.request("tasks/get"))
+                .await
+                .unwrap_or_else(|_| panic!("{suggested}: no poll after {waited:?}"));
+        }
+        let mut completed = task("t", "completed");
+        completed["result"] = done();
+        server.answer(&poll, completed).await;
+    };
+    let (result, ()) = tokio::join!(session.follow_task("t"), serve);
+    result.unwrap();
 }
 
 /// A server that hands out one task for many calls gets no second prompt for one charge.

@@ -20,22 +20,24 @@ use crate::question::QuestionMethods;
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ProtoSettings {
-    /// Sampling per configured server and minute. Default 60.
+    /// `proto.samplingPerMinute`: sampling questions admitted per configured server in 60 s, over
+    /// all its sessions. Default 60.
     pub sampling_per_minute: Limit,
-    /// Sampling per session and minute. Default 20.
+    /// `proto.samplingSessionPerMinute`: the same for each session by itself. Default 20.
     pub sampling_session_per_minute: Limit,
-    /// Elicitation per configured server and minute. Default 30.
+    /// `proto.elicitationPerMinute`: elicitation questions admitted per configured server in 60 s,
+    /// over all its sessions. Default 30.
     pub elicitation_per_minute: Limit,
-    /// Elicitation per session and minute. Default off.
+    /// `proto.elicitationSessionPerMinute`: the same for each session by itself. Default off.
     pub elicitation_session_per_minute: Limit,
-    /// Rounds per call. Default 8.
+    /// `proto.askRounds`: how many `input_required` rounds of one call are answered. Default 8.
     pub ask_rounds: AskRounds,
-    /// Life of one question. Default 5 minutes.
+    /// `proto.askTTL`: how long one question may stay open. Default 5 minutes.
     #[serde(rename = "askTTL")]
     pub ask_ttl: AskTtl,
-    /// Whether what is over a limit is refused. Default `enforce`.
+    /// `proto.throttleMode`: whether what is over a limit is refused. Default `enforce`.
     pub throttle_mode: ThrottleMode,
-    /// Vendor methods that are questions. Default none.
+    /// `[proto.questions]`: vendor methods that are questions. Default none.
     pub questions: QuestionMethods,
 }
 

@@ -26,6 +26,11 @@ macro_rules! guarded_calls {
                 ///
                 /// [`CallError::Refused`] if an error `-32042` asks for more than fits;
                 /// [`CallError::Service`] for all else.
+                ///
+                /// # Cancel safety
+                ///
+                /// Dropping the future cancels the request; nothing is charged before its answer
+                /// has come.
                 pub async fn $name(&self, $($argument: $type),*) -> Result<$result, CallError> {
                     self.guard(self.peer().$name($($argument),*).await)
                 }

@@ -28,7 +28,8 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
     ///
     /// # Errors
     ///
-    /// As rmcp's `Subscription::next`.
+    /// [`CallError::Service`] as rmcp's `Subscription::next`. A notification that is over a limit
+    /// is no error: it is passed over, and the throttle's observer and log are told.
     ///
     /// # Cancel safety
     ///

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use super::{
     Admission, Ask,
-    row::{Book, Decision, Obstacle, Row, obstacle},
+    book::{Book, Decision},
+    charge::Obstacle,
+    row::Row,
     windows::{Shut, Windows},
 };
 use crate::{
@@ -86,7 +88,7 @@ impl Seat {
         if decision == Decision::Mute {
             return Err(self.refuse_muted(ask));
         }
-        let Some(obstacle) = obstacle(at, ask, &self.row, &self.windows) else {
+        let Some(obstacle) = Obstacle::find(at, ask, &self.row, &self.windows) else {
             // A state that cannot be (D13).
             return Err(Refusal::internal());
         };
