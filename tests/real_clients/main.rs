@@ -16,4 +16,8 @@ mod official;
 #[path = "../peers/mod.rs"]
 mod peers;
 mod recorded;
+#[cfg(feature = "serve")]
+mod recorded_http;
 mod relay;
+#[cfg(feature = "serve")]
+mod tap;
