@@ -11,6 +11,7 @@ mod client;
 mod everything;
 mod floods;
 mod inspector;
+mod inspector_answers;
 #[cfg(feature = "serve")]
 mod official;
 #[path = "../peers/mod.rs"]
