@@ -209,7 +209,7 @@ impl Judge {
     }
 
     /// Whether something like a question is in a text that should be no frame.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "serve", fuzzing))]
     pub(super) fn suspects(&self, text: &[u8]) -> bool {
         // Without a quote or a sign there is neither a name nor a number to find.
         if memchr::memchr2(b'"', b'-', text).is_none() {
@@ -220,7 +220,7 @@ impl Judge {
     }
 
     /// To search something that is too long to be judged as a whole.
-    #[cfg(feature = "serve")]
+    #[cfg(any(feature = "serve", fuzzing))]
     pub(super) fn search_in_parts(&self) -> Search {
         Search::new(&self.session.settings().questions)
     }

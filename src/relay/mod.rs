@@ -49,6 +49,9 @@
 //! no responses of a client; a server that broke it by asking can be told in no other way.
 
 mod frame;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzed;
 mod json;
 mod judge;
 mod lines;

@@ -30,14 +30,16 @@ pub(crate) async fn install(name: &str) {
     );
 }
 
-/// The words that run a peer's program: a path from `tests/peers`, or `-` for the peer's own.
+/// The words that run a peer's program: a path from `tests/peers`, or `-` for the peer's own, and
+/// `-COMMAND` for another of its own.
 pub(crate) fn words(name: &str, program: &str, arguments: &[&str]) -> Vec<String> {
-    let program = match program {
-        "-" => "-".to_owned(),
-        program => format!("{PEERS}/{program}"),
+    let is_own = program.starts_with('-');
+    let program = match is_own {
+        true => program.to_owned(),
+        false => format!("{PEERS}/{program}"),
     };
     assert!(
-        program == "-" || Path::new(&program).exists(),
+        is_own || Path::new(&program).exists(),
         "there is no {program}"
     );
     let mut words = vec![format!("{PEERS}/run"), name.to_owned(), program];

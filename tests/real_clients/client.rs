@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::{peers, relay::Address};
 
 /// Longer than any run here needs; a hang is a failure with a name.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A client program on an SDK.
 #[derive(Clone, Copy, Debug)]

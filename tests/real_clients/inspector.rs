@@ -1,5 +1,7 @@
-//! The MCP Inspector's command line, started from a configuration as clients have it. It
-//! answers no questions, and says so to the server; what is over the limit never reaches it.
+//! The MCP Inspector's command line, started from a configuration as clients have it. It answers no
+//! questions: it declares no support for them, and no option of it does. So what was admitted is
+//! counted at the server, by whose error it got: the Inspector's own for each question that
+//! reached it, ours for the rest. In [`inspector_answers`](crate::inspector_answers) it answers.
 
 use std::{fs, process::Stdio, time::Duration};
 

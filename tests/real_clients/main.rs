@@ -11,9 +11,14 @@ mod client;
 mod everything;
 mod floods;
 mod inspector;
+mod inspector_answers;
 #[cfg(feature = "serve")]
 mod official;
 #[path = "../peers/mod.rs"]
 mod peers;
 mod recorded;
+#[cfg(feature = "serve")]
+mod recorded_http;
 mod relay;
+#[cfg(feature = "serve")]
+mod tap;

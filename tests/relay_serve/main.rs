@@ -9,6 +9,7 @@ mod guard;
 mod harness;
 mod operating;
 mod passing;
+mod proofs;
 mod questions;
 mod rounds;
 mod sdk;

@@ -40,12 +40,19 @@ impl Sieve {
         Self::of_events(judge, LONGEST_FRAME)
     }
 
-    fn of_events(judge: Judge, longest: usize) -> Self {
+    /// With another bound on what is judged as a whole.
+    pub(super) fn of_events(judge: Judge, longest: usize) -> Self {
         Self {
             judge,
             events: Events::new(longest),
             long: None,
         }
+    }
+
+    /// Who judges.
+    #[cfg(fuzzing)]
+    pub(super) const fn judge(&self) -> &Judge {
+        &self.judge
     }
 
     /// Takes what comes next in the stream.
