@@ -28,6 +28,13 @@
 //! server to the limits without rmcp. `serve` (default) adds the relay over HTTP, to that command
 //! or, alone, to a program of yours. An embedder of the client's side needs none of them.
 
+// So that unit tests may use what the tests outside of the crate use.
+#[cfg(test)]
+extern crate self as mcp_question_throttle;
+#[cfg(test)]
+#[path = "../tests/support/mod.rs"]
+mod support;
+
 mod arrival;
 mod call_error;
 mod calls;

@@ -1,5 +1,7 @@
 //! What counts as a question: by its method name alone, never by how well it parses.
 
+mod protocol;
+
 use std::{collections::BTreeMap, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -150,7 +152,8 @@ impl fmt::Display for Method {
 
 /// Which vendor methods are questions, and of what kind: the table `[proto.questions]`.
 ///
-/// The protocol's own two methods are always questions and cannot be renamed or turned off.
+/// The protocol's own two methods are always questions and cannot be renamed or turned off. Of its
+/// others, `roots/list` alone can be made one.
 ///
 /// ```
 /// use mcp_question_throttle::question::{QuestionKind, QuestionMethods};
@@ -175,8 +178,9 @@ impl QuestionMethods {
     ///
     /// # Errors
     ///
-    /// [`BadMethod`] for an empty name, one with control characters, or one of the protocol's own
-    /// two methods, which already are questions.
+    /// [`BadMethod`] for an empty name, one with control characters, one of the protocol's own two
+    /// methods, which already are questions, or any other request or notification of the protocol
+    /// but `roots/list`: those are never charged and never touched.
     pub fn with(
         mut self,
         method: impl Into<Arc<str>>,
@@ -189,8 +193,17 @@ impl QuestionMethods {
         if protocol_kind(&method).is_some() {
             return Err(BadMethod::Protocol(method));
         }
+        if protocol::is_no_question(&method) {
+            return Err(BadMethod::NoQuestion(method));
+        }
         self.0.insert(method, kind);
         Ok(self)
+    }
+
+    /// One method that [`with`](Self::with) would refuse.
+    #[cfg(test)]
+    pub(crate) fn unchecked(method: &str, kind: QuestionKind) -> Self {
+        Self(BTreeMap::from([(method.into(), kind)]))
     }
 
     /// The kind and the name of `method` if it is a question. The comparison is exact: another
@@ -229,6 +242,8 @@ pub enum BadMethod {
     Unprintable(Arc<str>),
     /// Already a question of the protocol.
     Protocol(Arc<str>),
+    /// A request or notification of the protocol that is no question.
+    NoQuestion(Arc<str>),
 }
 
 impl fmt::Display for BadMethod {
@@ -241,6 +256,11 @@ impl fmt::Display for BadMethod {
             Self::Protocol(method) => write!(
                 f,
                 "{method:?} is a question of the protocol itself, and always counted as one"
+            ),
+            Self::NoQuestion(method) => write!(
+                f,
+                "{method:?} is a message of the protocol itself and no question: it is never \
+                 counted and never refused"
             ),
         }
     }

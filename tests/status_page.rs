@@ -13,6 +13,12 @@ use std::{
 
 use serde_json::{Value, json};
 
+#[expect(dead_code, reason = "of the servers and relays of another test")]
+#[path = "relay_serve/harness.rs"]
+mod harness;
+
+use harness::{Answer, Relayed, Server, events, question, result};
+
 const COMMAND: &str = env!("CARGO_BIN_EXE_mcp-question-throttle");
 const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -265,6 +271,71 @@ fn a_flood_is_seen_at_once_and_can_be_muted_by_keyboard() {
     let status = demo.json();
     assert_eq!(status["servers"][0]["muted"], false);
     assert_eq!(status["servers"][0]["elicitation"]["admitted"], admitted);
+    browser.assert_sound();
+}
+
+/// The table of what was over a limit stood in half of the card, beside nothing, and its column of
+/// numbers was cut off. Its caption said "Refused" of what was admitted.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs Chromium: cargo test --test status_page -- --ignored"]
+async fn what_is_only_observed_is_shown_whole_and_not_called_refused() {
+    let server = Server::start(|seen| match seen.json()["method"].as_str() {
+        Some(_) => Answer::events(events((10..70).map(question).chain([result(1)]))),
+        None => Answer::new(202, ""),
+    })
+    .await;
+    let limits = |mode| {
+        format!(
+            "[proto]\nelicitationSessionPerMinute = 5\nthrottleMode = \"{mode}\"\n\
+             [servers.github]\nurl = {:?}\n",
+            server.url()
+        )
+    };
+    let relay = Relayed::with_settings(&limits("observe")).await;
+    relay.call().await;
+    let url = format!("http://{}/", relay.address);
+    let mut browser = Browser::open(&url);
+    browser.step(&json!(["wait", "only observed: ", 10_000]));
+    let observed = "Over a limit, but only observed, since the relay began";
+    for (width, theme) in [
+        (1280, "light"),
+        (1280, "dark"),
+        (500, "light"),
+        (400, "dark"),
+        (400, "light"),
+    ] {
+        browser.step(&json!([theme]));
+        browser.step(&json!(["width", width]));
+        browser.picture(&format!("observed-{width}-{theme}"));
+        assert_eq!(browser.step(&json!(["clipped"])), json!([]), "{width}");
+        let captions = browser.step(&json!(["captions"]));
+        let caption = &captions[0];
+        assert_eq!(
+            (&caption[0], &caption[1]),
+            (&json!(observed), &json!(observed))
+        );
+        let wide = number(&caption[2]);
+        assert!(
+            wide + 120 > width.min(1248),
+            "it fills its card: {wide} of {width}"
+        );
+    }
+    browser.assert_sound();
+
+    let settings = mcp_question_throttle::settings::parse(
+        "settings.toml",
+        &limits("enforce"),
+        &mcp_question_throttle::settings::Environment::empty(),
+    );
+    relay.throttle.update(settings.unwrap().settings());
+    relay.call().await;
+    browser.step(&json!([
+        "wait",
+        "Refused, or only observed, since the relay began",
+        10_000
+    ]));
+    browser.picture("observed-then-refused");
+    assert_eq!(browser.step(&json!(["clipped"])), json!([]));
     browser.assert_sound();
 }
 

@@ -257,7 +257,7 @@ impl Check<'_> {
             let expected = server::HEADER_VALUE_EXPECTED;
             self.text(&path, value, expected, server::is_header_value);
             if !server::is_header(name) {
-                let fault = Fault::Conflict(format!("not {}", server::HEADER_EXPECTED));
+                let fault = Fault::Conflict(format!("expected {}", server::HEADER_EXPECTED));
                 self.report(key.span().start, &path, fault);
             }
         }

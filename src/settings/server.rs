@@ -1,6 +1,10 @@
 //! How a configured server is reached.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
 
 /// What is valid as a URL.
 pub(super) const URL_EXPECTED: &str = "an http:// or https:// URL";
@@ -15,7 +19,7 @@ pub(super) fn is_url(text: &str) -> bool {
 
 /// What is valid as the name of a header.
 pub(super) const HEADER_EXPECTED: &str =
-    "a header that is neither of the connection or the body nor of the protocol";
+    "a header name that is not one of the connection, the body or the protocol";
 /// What is valid as the value of a header.
 pub(super) const HEADER_VALUE_EXPECTED: &str = "a header's value in visible ASCII";
 
@@ -112,12 +116,13 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// A program with its arguments and the variables added to its environment.
+/// A program with its arguments, the variables added to its environment and its folder.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Command {
     program: String,
     args: Vec<String>,
     env: BTreeMap<String, String>,
+    cwd: Option<PathBuf>,
 }
 
 impl Command {
@@ -128,6 +133,7 @@ impl Command {
             program: program.into(),
             args: Vec::new(),
             env: BTreeMap::new(),
+            cwd: None,
         }
     }
 
@@ -142,6 +148,13 @@ impl Command {
     #[must_use]
     pub fn with_env(mut self, env: BTreeMap<String, String>) -> Self {
         self.env = env;
+        self
+    }
+
+    /// Sets the folder that the program is started in; without it, it is that of this process.
+    #[must_use]
+    pub fn with_cwd(mut self, cwd: impl Into<PathBuf>) -> Self {
+        self.cwd = Some(cwd.into());
         self
     }
 
@@ -161,6 +174,12 @@ impl Command {
     #[must_use]
     pub const fn env(&self) -> &BTreeMap<String, String> {
         &self.env
+    }
+
+    /// The folder that it is started in; `None` for that of this process.
+    #[must_use]
+    pub fn cwd(&self) -> Option<&Path> {
+        self.cwd.as_deref()
     }
 }
 

@@ -54,12 +54,34 @@ fn common_mistakes_are_answered_with_what_to_do() {
     // The limits of another name would hold for nobody.
     let settings = "[servers.GitHub.proto]\nelicitationPerMinute = 1\n";
     let mut slip = Wrapped::start_with(settings, &["--", "true"]);
-    slip.logged("no server \"github\", so the limits of [proto] hold; was \"GitHub\" meant?");
+    let said = slip.logged("no [servers.\"github\"] in ");
+    assert!(said.contains("the limits of [proto] hold"), "{said}");
+    assert!(said.ends_with("was \"GitHub\" meant?"), "{said}");
     assert_eq!(slip.wait().code(), Some(0));
-    let others = "[servers.weather.proto]\nelicitationPerMinute = 1\n";
-    let mut none = Wrapped::start_with(others, &["--", "true"]);
+    let unbounded = "[servers.weather]\ncommand = \"weather\"\n";
+    let mut none = Wrapped::start_with(unbounded, &["--", "true"]);
     assert_eq!(none.wait().code(), Some(0));
     assert_eq!(none.rest_of_log(), Vec::<String>::new());
+}
+
+/// A name that is not even near was not told of, though the file had limits for servers, and none
+/// of them held.
+#[test]
+fn a_name_that_the_settings_do_not_have_is_told_with_those_they_have() {
+    let others = "[servers.weather.proto]\nelicitationPerMinute = 1\n[servers.\"my files\"]\n";
+    let mut strange = Wrapped::start_with(others, &["--", "true"]);
+    let said = strange.logged("no [servers.\"github\"] in ");
+    assert!(said.contains("WARN"), "{said}");
+    assert!(
+        said.contains("limits.toml, so the limits of [proto] hold"),
+        "{said}"
+    );
+    assert!(said.ends_with("it has \"my files\", \"weather\""), "{said}");
+    assert_eq!(strange.wait().code(), Some(0));
+    let known = "[servers.weather.proto]\nelicitationPerMinute = 1\n[servers.github]\n";
+    let mut known = Wrapped::start_with(known, &["--", "true"]);
+    assert_eq!(known.wait().code(), Some(0));
+    assert_eq!(known.rest_of_log(), Vec::<String>::new());
 }
 
 #[test]

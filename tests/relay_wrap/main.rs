@@ -2,6 +2,7 @@
 
 #![cfg(all(unix, feature = "command"))]
 
+mod configured;
 mod endings;
 mod harness;
 mod hostile;

@@ -72,6 +72,13 @@ const steps = {
   tree: () => page.locator("body").ariaSnapshot(),
   // Whether anything is cut off or has to be scrolled sideways.
   overflows: () => page.evaluate(() => document.documentElement.scrollWidth > document.documentElement.clientWidth),
+  // What a person has to scroll to, within the tables that are always open.
+  clipped: () => page.evaluate(() => [...document.querySelectorAll(".tables .scroll")]
+    .filter((box) => box.scrollWidth > box.clientWidth)
+    .map((box) => box.textContent)),
+  captions: () => page.evaluate(() => [...document.querySelectorAll(".tables .scroll")]
+    .filter((box) => !box.hidden)
+    .map((box) => [box.querySelector("caption").textContent, box.getAttribute("aria-label"), box.clientWidth])),
   markup: () => page.evaluate(() => document.querySelectorAll("main script, main img, main iframe, main a").length),
 };
 

@@ -72,7 +72,12 @@ function makeTable(caption, columns) {
   const body = element("tbody");
   const head = element("tr", {}, ...columns.map(([name, type]) => element("th", { scope: "col", class: type }, name)));
   const table = element("table", {}, element("caption", {}, caption), element("thead", {}, head), body);
-  return { table: element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), body, columns };
+  return { table: element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption }, table), caption: table.caption, body, columns };
+}
+
+function setCaption({ table, caption }, text) {
+  say(caption, text);
+  set(table, "aria-label", text);
 }
 
 // The rows of a table, by place: cells whose text did not change are left alone.
@@ -110,12 +115,12 @@ function makeCard(server) {
     card.kinds[kind] = makeKind(kind, id);
     kinds.append(card.kinds[kind].box);
   }
-  card.causes = makeTable("Refused since the relay began", [["Limit or cause", "verdict"], ["Origin", ""], ["Questions", "number"]]);
+  card.causes = makeTable("Over a limit since the relay began", [["Limit or cause", "verdict"], ["Origin", ""], ["Questions", "number"]]);
   card.refused = makeTable("Last refusals", [["Ago", "ago"], ["Kind", ""], ["Limit or cause", "verdict"]]);
   card.recent = makeTable("Last questions", [["Ago", "ago"], ["Kind", ""], ["Questions", "number"], ["Door", ""], ["Origin", ""], ["Verdict", "verdict"], ["Answer", ""], ["Session", "number"]]);
   card.details = element("details", {}, element("summary", {}, "Last questions"), card.recent.table);
   const box = element("section", { class: "server", "aria-labelledby": id }, top, card.said, kinds,
-    element("div", { class: "tables" }, card.causes.table, card.refused.table, card.details));
+    element("div", { class: "tables" }, card.causes.table, card.refused.table), card.details);
   card.box = box;
   document.getElementById("servers").append(box);
   return card;
@@ -218,6 +223,8 @@ function showCard(card, server, passed) {
   const word = (text) => (text ?? "").replaceAll("_", " ");
   const over = usage.counts.filter((count) => count.verdict !== "admitted");
   over.sort((a, b) => b.questions - a.questions);
+  const observed = over.filter((count) => count.verdict === "would_refuse").length;
+  setCaption(card.causes, `${observed === 0 ? "Refused" : observed === over.length ? "Over a limit, but only observed," : "Refused, or only observed,"} since the relay began`);
   fillTable(card.causes, over.map((count) => ({
     class: count.verdict,
     cells: [`${count.verdict === "would_refuse" ? "only observed: " : ""}${count.limit ? limitWord(count.limit) : `${word(count.cause)}, ${count.kind}`}`,
