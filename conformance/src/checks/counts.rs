@@ -184,8 +184,13 @@ pub(super) fn handled(view: &View<'_>) -> Outcome {
             if handled > allowed || (handled < allowed && !at_most) {
                 return unmet(format!(
                     "{handled} {kind} questions of the server {} reached the handler, where the limits let {allowed} pass: \
-                     decide before any handler runs{}",
+                     {}{}",
                     server.name,
+                    if handled > allowed {
+                        "decide before any handler runs"
+                    } else {
+                        "there was room for those that did not"
+                    },
                     if evidence.handled.is_none() {
                         format!(" ({BY_REPLIES})")
                     } else {
