@@ -12,10 +12,9 @@ use std::{
 };
 
 use serde::Serialize;
-use serde_json::Map;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
-use self::way::{Reached, client_command, reach};
+use self::way::{addresses, client_command, start_relay};
 use crate::{
     checks::{Ending, Evidence, Outcome},
     limits::Limits,
@@ -136,17 +135,15 @@ pub(crate) async fn scenario(
         Duration::ZERO
     };
     let longest = client.longest + waits;
-    let mut servers = Map::new();
-    for server in &scenario.servers {
-        servers.insert(server.name.clone(), entrance.address(&server.name)?);
-    }
+    let servers = addresses(client, scenario, &entrance)?;
     let play = async {
-        let (servers, relay) =
-            match reach(client, scenario, servers, folder.path(), &output).await? {
-                Reached::Servers(servers, relay) => (servers, relay),
-                Reached::Not(why) => return Ok(Ending::RelayFailed(why)),
-            };
-        let mut command = client_command(client, scenario, &servers)?;
+        let relay = start_relay(client, scenario, &servers, folder.path(), &output).await;
+        let relay = match relay {
+            Ok(relay) => relay,
+            Err(why) => return Ok(Ending::RelayFailed(why)),
+        };
+        let reached = relay.as_ref().map_or(&servers, |relay| &relay.urls);
+        let mut command = client_command(client, scenario, reached)?;
         if !scenario.is_official {
             command.env("QUESTION_CONFORMANCE_LOG", &log);
         }

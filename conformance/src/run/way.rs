@@ -10,48 +10,57 @@ use crate::{
     protocol::Transport,
     relay::{Running, Told},
     scenario::Scenario,
+    server::Entrance,
 };
 
 /// How long a client waits for the end of a call that waits for nothing.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The way to the servers.
-pub(super) enum Reached {
-    /// By these addresses, and by this relay if it is a process of the runner's.
-    Servers(Map<String, Value>, Option<Running>),
-    /// Not at all: the relay failed.
-    Not(String),
-}
-
-/// Puts the relay before the servers of these addresses, if there is one.
-pub(super) async fn reach(
+/// The servers' addresses, with the command of a relay before each that is a command.
+///
+/// # Errors
+///
+/// What cannot be written down, or has nothing before it.
+pub(super) fn addresses(
     client: &Client,
     scenario: &Scenario,
-    mut servers: Map<String, Value>,
+    entrance: &Entrance,
+) -> Result<Map<String, Value>, String> {
+    let mut servers = Map::new();
+    for server in &scenario.servers {
+        let mut address = entrance.address(&server.name)?;
+        if let (Some(relay), Transport::Stdio) = (&client.relay, client.transport) {
+            address = relay.before(&server.name, address)?;
+        }
+        servers.insert(server.name.clone(), address);
+    }
+    Ok(servers)
+}
+
+/// Starts the relay that is a process of its own, if there is one.
+///
+/// # Errors
+///
+/// Why it cannot be used, for people.
+pub(super) async fn start_relay(
+    client: &Client,
+    scenario: &Scenario,
+    servers: &Map<String, Value>,
     folder: &Path,
     printed: &File,
-) -> Result<Reached, String> {
-    let Some(relay) = &client.relay else {
-        return Ok(Reached::Servers(servers, None));
+) -> Result<Option<Running>, String> {
+    let (Some(relay), Transport::Http) = (&client.relay, client.transport) else {
+        return Ok(None);
     };
-    if client.transport == Transport::Stdio {
-        for (name, address) in &mut servers {
-            *address = relay.before(name, address.take())?;
-        }
-        return Ok(Reached::Servers(servers, None));
-    }
     let limits_file = client.limits_file.as_deref().map(absolute).transpose()?;
     let told = Told {
-        servers: &servers,
+        servers,
         limits_file: limits_file.as_deref().map(Path::new),
         window: client.window(scenario),
         folder,
         printed,
     };
-    Ok(match relay.start(&told).await {
-        Ok(running) => Reached::Servers(running.urls.clone(), Some(running)),
-        Err(why) => Reached::Not(why),
-    })
+    relay.start(&told).await.map(Some)
 }
 
 pub(super) fn client_command(
