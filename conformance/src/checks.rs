@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     limits::Limits,
-    model::Expected,
+    model::{Counter, Expected},
     protocol::{Kind, Revision},
     record::{Question, Record},
     scenario::{Check, Scenario},
@@ -142,6 +142,7 @@ pub(crate) struct Evidence<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) revision: Revision,
     pub(crate) limits: &'a Limits,
+    pub(crate) counter: Counter,
     pub(crate) window: Duration,
     pub(crate) record: &'a Record,
     /// What should have become of each question of the record.

@@ -184,6 +184,7 @@ pub(crate) async fn scenario(
         scenario,
         revision,
         limits: &client.limits,
+        counter,
         window,
         expected: expected(Windows::Server),
         record: &record,

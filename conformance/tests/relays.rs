@@ -66,6 +66,20 @@ fn of_what_a_client_cannot_read_a_relay_counts_each_question_and_nothing_else() 
     }
 }
 
+/// What the client leaves without a reply is no miscount of the relay's, and what the relay refuses
+/// without a word is.
+#[test]
+fn a_relay_that_drops_what_it_refuses_is_not_taken_for_a_client_that_says_nothing() {
+    let malformed = ["--scenario", "malformed", "--transport", "http"];
+    assert_ends(&run(None, &PASS, &malformed), 0, &["0 unmet"]);
+    let drops = run(Some("drops-silently"), &PASS, &malformed);
+    let unmet = [
+        "UNMET         unreadable-refused",
+        "UNMET         each-id-once",
+    ];
+    assert_ends(&drops, 1, &unmet);
+}
+
 #[test]
 fn windows_that_end_with_their_process_are_told_from_none_and_must_be_declared() {
     let reconnects = ["--scenario", "reconnects"];

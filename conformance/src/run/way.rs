@@ -63,6 +63,11 @@ pub(super) async fn start_relay(
     relay.start(&told).await.map(Some)
 }
 
+/// The client's command, with all that it is told.
+///
+/// # Errors
+///
+/// What cannot be written down.
 pub(super) fn client_command(
     client: &Client,
     scenario: &Scenario,
