@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     limits::Limits,
-    model::Expected,
+    model::{Counter, Expected},
     protocol::{Kind, Revision},
     record::{Question, Record},
     scenario::{Check, Scenario},
@@ -77,6 +77,11 @@ pub(crate) enum Outcome {
         #[serde(skip_serializing_if = "Option::is_none")]
         note: Option<String>,
     },
+    /// Met within each process of a relay that has windows of its own, and not over several.
+    ByProcess {
+        /// What is wrong over several.
+        why: String,
+    },
     Unmet {
         why: String,
     },
@@ -110,6 +115,8 @@ pub(crate) enum Ending {
     Killed(i32),
     /// It was ended after this time.
     TimedOut(Duration),
+    /// It was ended, or never started, since the relay before it failed in this way.
+    RelayFailed(String),
 }
 
 impl fmt::Display for Ending {
@@ -117,6 +124,7 @@ impl fmt::Display for Ending {
         match self {
             Self::Exited(Some(code)) => write!(f, "it ended with the exit code {code}"),
             Self::Exited(None) => f.write_str("it ended without an exit code"),
+            Self::RelayFailed(why) => f.write_str(why),
             Self::NotStarted(why) => write!(f, "it did not start: {why}"),
             Self::Killed(signal) => write!(f, "it was ended by the signal {signal}"),
             Self::TimedOut(after) => write!(
@@ -129,11 +137,12 @@ impl fmt::Display for Ending {
 }
 
 /// What a run left behind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Evidence<'a> {
     pub(crate) scenario: &'a Scenario,
     pub(crate) revision: Revision,
     pub(crate) limits: &'a Limits,
+    pub(crate) counter: Counter,
     pub(crate) window: Duration,
     pub(crate) record: &'a Record,
     /// What should have become of each question of the record.
@@ -144,6 +153,19 @@ pub(crate) struct Evidence<'a> {
 }
 
 impl Evidence<'_> {
+    /// Judges a check by windows that belong to servers and then, if that is what they are known
+    /// to do, by windows that end with the processes of a relay.
+    pub(crate) fn judge_all_windows(&self, by_process: Option<&Self>, check: &Check) -> Outcome {
+        let outcome = self.judge(check);
+        let (Outcome::Unmet { why }, Some(by_process)) = (&outcome, by_process) else {
+            return outcome;
+        };
+        match by_process.judge(check) {
+            Outcome::Met { .. } => Outcome::ByProcess { why: why.clone() },
+            _ => outcome,
+        }
+    }
+
     /// Judges a check.
     pub(crate) fn judge(&self, check: &Check) -> Outcome {
         if let Some(why) = self.untestable(check) {
@@ -178,7 +200,8 @@ impl Evidence<'_> {
         let (replaced, missing): (Vec<_>, Vec<_>) =
             left_out.partition(|withheld| withheld.is_replaced);
         match (outcome, missing.first(), replaced.first()) {
-            (outcome @ Outcome::Unmet { .. }, _, _) | (outcome, None, None) => outcome,
+            (outcome @ (Outcome::Unmet { .. } | Outcome::ByProcess { .. }), _, _)
+            | (outcome, None, None) => outcome,
             (Outcome::NotTestable { .. }, Some(missing), _) => not_testable(missing.why.clone()),
             (Outcome::Met { .. }, Some(missing), _) => not_testable(format!(
                 "one part is met, another not asked: {}",

@@ -12,10 +12,13 @@ use std::{
 
 use crate::{
     limits::Limits,
-    matrix, page,
+    matrix,
+    model::{Counter, Windows},
+    page,
     play::{self, Progress},
     protocol::{Revision, Transport},
     reference::{self, Wrong},
+    relay::Relay,
     report::{self, Totals},
     results,
     run::{Client, SILENCE},
@@ -74,6 +77,8 @@ enum Command {
         /// The server, which is taken from MCP_CONFORMANCE_SERVERS
         server: Option<String>,
     },
+    /// Be a relay over http that bounds nothing: it shows how relays are told their servers
+    ReferenceRelay,
     /// Be one of the servers of a run (the runner has clients start this)
     #[command(hide = true)]
     Serve {
@@ -98,9 +103,14 @@ struct RunArguments {
     /// The client's command; it gets the server as its last argument
     #[arg(long, value_name = "COMMAND", required = true)]
     client: Option<String>,
-    /// A relay's command, to stand before that of each server; `{server}` is the server's name
+    /// A relay's command. Over stdio it stands before that of each server, and `{server}` is the
+    /// server's name. Over http it is started once for a scenario: it learns the servers' URLs from
+    /// MCP_CONFORMANCE_SERVERS or from `{settings}`, a file, and prints its own
     #[arg(long, value_name = "COMMAND")]
     behind: Option<String>,
+    /// Each process of the relay has windows of its own, which end with it (over stdio)
+    #[arg(long, requires = "behind")]
+    windows_by_process: bool,
     /// The client is one for the official suite: it gets a URL as its last argument, and knows
     /// neither several servers nor a log. The burst is played inside a scenario of that suite
     #[arg(long, conflicts_with_all = ["scenario", "window", "slow"])]
@@ -145,6 +155,7 @@ pub(crate) fn main() -> ExitCode {
         Some(Command::ReferenceClient { wrong, server }) => {
             return be_client(wrong, server.as_deref());
         }
+        Some(Command::ReferenceRelay) => block_on(reference::run_relay()).map(|()| MET),
         Some(Command::Matrix { jobs, write }) => block_on(matrix::run(jobs, write)).map(told),
         Some(Command::Results(arguments)) => block_on(results::play(&arguments)).map(told),
         Some(Command::Page { check }) => page::run(check).map(told),
@@ -189,9 +200,19 @@ fn block_on<T>(future: impl Future<Output = Result<T, String>>) -> Result<T, Str
 
 async fn run(arguments: &RunArguments) -> Result<u8, String> {
     let command = words("--client", arguments.client.as_deref())?;
-    let behind = words("--behind", arguments.behind.as_deref())?;
-    if !behind.is_empty() && arguments.transport == Transport::Http {
-        return Err("--behind: stands before commands, so that it goes with stdio".to_owned());
+    let relay = match &arguments.behind {
+        Some(line) => Some(Relay {
+            command: words("--behind", Some(line))?,
+            windows: if arguments.windows_by_process {
+                Windows::Process
+            } else {
+                Windows::Server
+            },
+        }),
+        None => None,
+    };
+    if arguments.windows_by_process && arguments.transport == Transport::Http {
+        return Err("--windows-by-process: over http there is one process of the relay".to_owned());
     }
     let limits = match &arguments.limits {
         Some(file) => Limits::read(file)?,
@@ -199,7 +220,7 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
     };
     let client = Client {
         command,
-        behind,
+        relay,
         transport: arguments.transport,
         limits: Arc::new(limits),
         limits_file: arguments.limits.clone(),
@@ -207,7 +228,10 @@ async fn run(arguments: &RunArguments) -> Result<u8, String> {
         silence: SILENCE,
         longest: Duration::from_secs(arguments.time_limit),
     };
-    check_program(&client.command)?;
+    check_program("--client", &client.command)?;
+    if let Some(relay) = &client.relay {
+        check_program("--behind", &relay.command)?;
+    }
     let chosen = choose(arguments)?;
     let unwritable =
         |path: &Path, error: io::Error| format!("--report: {}: {error}", path.display());
@@ -267,8 +291,9 @@ fn say(text: &str) {
 }
 
 /// Finds out at once what would otherwise fail once for every scenario.
-fn check_program(command: &[String]) -> Result<(), String> {
-    let program = command.first().ok_or("--client: there is no command")?;
+fn check_program(option: &str, command: &[String]) -> Result<(), String> {
+    let program = command.first();
+    let program = program.ok_or_else(|| format!("{option}: there is no command"))?;
     let is_found = if program.contains('/') {
         Path::new(program).is_file()
     } else {
@@ -279,7 +304,7 @@ fn check_program(command: &[String]) -> Result<(), String> {
         Ok(())
     } else {
         Err(format!(
-            "--client: there is no program {program:?}; a path with a slash is taken from the current folder, \
+            "{option}: there is no program {program:?}; a path with a slash is taken from the current folder, \
              any other name is looked up in PATH"
         ))
     }
@@ -292,8 +317,12 @@ fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
     } else {
         scenario::all()?
     };
+    let counter = match arguments.behind {
+        Some(_) => Counter::Relay,
+        None => Counter::Client,
+    };
     let can_be = |scenario: &Scenario| {
-        scenario.transports.contains(&arguments.transport)
+        scenario.is_played_over(arguments.transport, counter)
             && arguments
                 .revision
                 .is_none_or(|only| only == scenario.revision)
@@ -319,7 +348,9 @@ fn choose(arguments: &RunArguments) -> Result<Vec<Scenario>, String> {
     if can_be(&named) {
         return Ok(vec![named]);
     }
-    let transports: Vec<_> = named.transports.iter().map(|one| one.as_str()).collect();
+    let over = Transport::ALL.into_iter();
+    let over = over.filter(|&transport| named.is_played_over(transport, counter));
+    let transports: Vec<_> = over.map(Transport::as_str).collect();
     Err(format!(
         "--scenario: {name} is played in {} and over {}",
         named.revision,

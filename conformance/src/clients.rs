@@ -13,7 +13,9 @@ use serde::Deserialize;
 use crate::{
     limits::Limits,
     locks::Version,
+    model::{Counter, Windows},
     protocol::{Revision, Transport},
+    relay::Relay,
     run::{Client, MINUTE, SILENCE},
 };
 
@@ -37,8 +39,11 @@ pub(crate) struct Entry {
     install: Vec<String>,
     /// The client's command.
     command: String,
-    /// A relay's command, to stand before that of each server.
+    /// A relay's command; see [`Relay`].
     behind: Option<String>,
+    /// What the windows of that relay belong to.
+    #[serde(default)]
+    windows: Windows,
     /// What it speaks.
     pub(crate) revisions: Vec<Revision>,
     /// How it reaches servers.
@@ -85,16 +90,27 @@ pub(crate) fn all() -> Result<Vec<Entry>, String> {
 }
 
 impl Entry {
+    /// Who counts the questions of its servers.
+    pub(crate) const fn counter(&self) -> Counter {
+        match self.behind {
+            Some(_) => Counter::Relay,
+            None => Counter::Client,
+        }
+    }
+
     /// The client as the runner takes it.
     ///
     /// # Errors
     ///
     /// A command is none.
     pub(crate) fn client(&self, transport: Transport) -> Result<Client, String> {
-        let behind = self.behind.as_deref().map_or(Ok(Vec::new()), words)?;
+        let relay = self.behind.as_deref().map(words).transpose()?;
         Ok(Client {
             command: words(&self.command)?,
-            behind,
+            relay: relay.map(|command| Relay {
+                command,
+                windows: self.windows,
+            }),
             transport,
             limits: Arc::new(self.limits.clone()),
             limits_file: None,

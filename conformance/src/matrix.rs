@@ -1,9 +1,13 @@
 //! Shows that the suite can fail: plays scenarios to the right reference client and to every wrong
 //! one, and compares the checks that each fails with a committed list.
 //!
+//! Relays come after that, the right ones and the wrong; see [`relays`].
+//!
 //! Over stdio every wrong client is played every scenario. Over HTTP each is played one scenario in
 //! which it fails over stdio, chosen so that all scenarios come up, and the burst for clients of
 //! the official suite.
+
+mod relays;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,11 +23,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     checks::Outcome,
     limits::Limits,
+    model::Counter,
     play,
     protocol::Transport,
     reference::Wrong,
     run::{Client, ScenarioReport},
-    scenario::{self, Scenario},
+    scenario::{self, Check, Scenario},
 };
 
 /// The window of scenarios that wait for its end.
@@ -40,15 +45,19 @@ type ByWrong = BTreeMap<String, Unmet>;
 
 /// The committed list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct List {
     stdio: ByWrong,
     http: ByWrong,
+    relay_stdio: ByWrong,
+    relay_http: ByWrong,
 }
 
 /// The scenarios that one client is played.
 struct Row {
-    wrong: Option<Wrong>,
+    /// What is wrong with it; `None` if nothing is.
+    wrong: Option<String>,
+    client: Arc<Client>,
     scenarios: Vec<Scenario>,
 }
 
@@ -68,23 +77,20 @@ pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String>
 
     let by_pipe = over(&all, Transport::Stdio);
     let clients = [None].into_iter().chain(wrongs().map(Some));
-    let rows = clients.map(|wrong| Row {
-        wrong,
-        scenarios: by_pipe.clone(),
-    });
+    let rows = clients.map(|wrong| row(wrong, Transport::Stdio, by_pipe.clone()));
     let expected = listed.as_ref().map(|listed| &listed.stdio);
-    let rows = rows.collect();
+    let rows = rows.collect::<Result<_, _>>()?;
     let stdio = play_rows(Transport::Stdio, rows, expected, jobs, &mut problems).await?;
-    problems.extend(unfailed_checks(&by_pipe, &stdio));
+    problems.extend(unfailed_checks(&by_pipe, Counter::Client, &stdio));
 
     let (by_web, official) = (over(&all, Transport::Http), scenario::official()?);
     let known = listed.as_ref().map_or(&stdio, |listed| &listed.stdio);
-    let rows = rows_over_http(&by_web, &official, known);
+    let rows = rows_over_http(&by_web, &official, known)?;
     let expected = listed.as_ref().map(|listed| &listed.http);
     // A message over HTTP costs more work, and the right client is to have its answers in time.
     let jobs = jobs.div_ceil(2);
     let http = play_rows(Transport::Http, rows, expected, jobs, &mut problems).await?;
-    problems.extend(unfailed_checks(&official, &http));
+    problems.extend(unfailed_checks(&official, Counter::Client, &http));
     for scenario in &by_web {
         if !http
             .values()
@@ -94,7 +100,26 @@ pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String>
         }
     }
 
-    let found = List { stdio, http };
+    let (mut by_relay, mut played) = (all, Vec::new());
+    by_relay.retain(|scenario| relays::RELAYED.contains(&scenario.name.as_str()));
+    for transport in Transport::ALL {
+        let expected = listed.as_ref().map(|listed| match transport {
+            Transport::Stdio => &listed.relay_stdio,
+            Transport::Http => &listed.relay_http,
+        });
+        let rows = relays::rows(&by_relay, transport)?;
+        played.push(play_rows(transport, rows, expected, jobs, &mut problems).await?);
+    }
+    let [relay_stdio, relay_http] =
+        <[ByWrong; 2]>::try_from(played).map_err(|_| "a transport is missing")?;
+    problems.extend(unfailed_checks(&by_relay, Counter::Relay, &relay_http));
+
+    let found = List {
+        stdio,
+        http,
+        relay_stdio,
+        relay_http,
+    };
     match listed {
         Some(listed) => problems.extend(differences(&listed, &found)),
         None => {
@@ -124,11 +149,13 @@ fn over(scenarios: &[Scenario], transport: Transport) -> Vec<Scenario> {
 /// Everything for the right client, and for each wrong one the scenario that has come up least
 /// among those in which it is known to fail. Some fail where there is no HTTP alone: they get the
 /// official burst and nothing else.
-fn rows_over_http(all: &[Scenario], official: &[Scenario], known: &ByWrong) -> Vec<Row> {
-    let mut rows = vec![Row {
-        wrong: None,
-        scenarios: all.iter().chain(official).cloned().collect(),
-    }];
+fn rows_over_http(
+    all: &[Scenario],
+    official: &[Scenario],
+    known: &ByWrong,
+) -> Result<Vec<Row>, String> {
+    let everything = all.iter().chain(official).cloned().collect();
+    let mut rows = vec![row(None, Transport::Http, everything)?];
     let mut times = vec![0; all.len()];
     for wrong in wrongs() {
         let fails = known.get(&wrong.name());
@@ -142,12 +169,22 @@ fn rows_over_http(all: &[Scenario], official: &[Scenario], known: &ByWrong) -> V
             times[place] += 1;
             scenarios.push(all[place].clone());
         }
-        rows.push(Row {
-            wrong: Some(wrong),
-            scenarios,
-        });
+        rows.push(row(Some(wrong), Transport::Http, scenarios)?);
     }
-    rows
+    Ok(rows)
+}
+
+/// What one reference client is played.
+fn row(
+    wrong: Option<Wrong>,
+    transport: Transport,
+    scenarios: Vec<Scenario>,
+) -> Result<Row, String> {
+    Ok(Row {
+        wrong: wrong.map(Wrong::name),
+        client: Arc::new(client(wrong, transport)?),
+        scenarios,
+    })
 }
 
 fn how_often_failed(scenario: &Scenario, known: &ByWrong) -> usize {
@@ -168,10 +205,9 @@ async fn play_rows(
 ) -> Result<ByWrong, String> {
     let (mut plays, mut wrong) = (Vec::new(), Vec::new());
     for row in &rows {
-        let client = Arc::new(client(row.wrong, transport)?);
         let scenarios = row.scenarios.iter().cloned();
-        plays.extend(scenarios.map(|scenario| (Arc::clone(&client), scenario)));
-        wrong.extend(row.scenarios.iter().map(|_| row.wrong));
+        plays.extend(scenarios.map(|scenario| (Arc::clone(&row.client), scenario)));
+        wrong.extend(row.scenarios.iter().map(|_| row.wrong.as_deref()));
     }
     let (all, mut played) = (plays.len(), 0);
     let mut reports = play::all(plays.clone(), jobs, |report| {
@@ -205,28 +241,30 @@ async fn play_rows(
         let unmet = unmet(&reports);
         let is_only_official = row.scenarios.iter().all(|scenario| scenario.is_official);
         if unmet.is_empty() && !is_only_official {
-            let name = wrong.name();
             problems.push(format!(
-                "no scenario over {} catches {name}",
+                "no scenario over {} catches {wrong}",
                 transport.as_str()
             ));
         }
-        found.insert(wrong.name(), unmet);
+        found.insert(wrong, unmet);
     }
     Ok(found)
 }
 
+fn this_program() -> Result<String, String> {
+    let this = std::env::current_exe().map_err(|error| error.to_string())?;
+    let this = this.to_str();
+    let this = this.ok_or("the path to this program is not UTF-8")?;
+    Ok(this.to_owned())
+}
+
 /// The reference client, right or wrong.
 fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> {
-    let this = std::env::current_exe().map_err(|error| error.to_string())?;
-    let this = this
-        .to_str()
-        .ok_or("the path to this program is not UTF-8")?;
-    let mut command = vec![this.to_owned(), "reference-client".to_owned()];
+    let mut command = vec![this_program()?, "reference-client".to_owned()];
     command.extend(wrong.map(|wrong| format!("--wrong={}", wrong.name())));
     Ok(Client {
         command,
-        behind: Vec::new(),
+        relay: None,
         transport,
         limits: Arc::new(Limits::default()),
         limits_file: None,
@@ -239,7 +277,7 @@ fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> 
 /// Whether a client failed what the list has, and a right one nothing.
 fn is_as_expected(
     report: &ScenarioReport,
-    wrong: Option<Wrong>,
+    wrong: Option<&str>,
     expected: Option<&ByWrong>,
 ) -> bool {
     let Some(wrong) = wrong else {
@@ -249,7 +287,7 @@ fn is_as_expected(
         return true;
     };
     let listed = expected
-        .get(&wrong.name())
+        .get(wrong)
         .and_then(|unmet| unmet.get(&report.scenario));
     unmet(std::slice::from_ref(report)).get(&report.scenario) == listed
 }
@@ -258,10 +296,11 @@ fn is_as_expected(
 fn not_met(reports: &[ScenarioReport]) -> Vec<String> {
     let mut problems = Vec::new();
     for report in reports {
-        let not_met = report
-            .checks
-            .iter()
-            .filter(|check| !matches!(check.outcome, Outcome::Met { .. }));
+        // By process is as right as a relay can be that is a process for each server.
+        let is_met =
+            |outcome: &Outcome| matches!(outcome, Outcome::Met { .. } | Outcome::ByProcess { .. });
+        let checks = report.checks.iter();
+        let not_met = checks.filter(|check| !is_met(&check.outcome));
         problems.extend(not_met.map(|check| {
             format!(
                 "the right client does not meet {} of {} over {}: {:?}",
@@ -288,11 +327,12 @@ fn unmet(reports: &[ScenarioReport]) -> Unmet {
     all
 }
 
-/// The checks that no wrong client fails.
-fn unfailed_checks(scenarios: &[Scenario], found: &ByWrong) -> Vec<String> {
+/// The checks that no wrong client fails; of relays, those that are for them alone.
+fn unfailed_checks(scenarios: &[Scenario], counter: Counter, found: &ByWrong) -> Vec<String> {
     let mut problems = Vec::new();
     for scenario in scenarios {
-        for check in &scenario.checks {
+        let is_meant = |check: &&Check| counter == Counter::Client || check.of == Some(counter);
+        for check in scenario.checks_for(counter).filter(is_meant) {
             let can_fail = found.values().any(|unmet| {
                 unmet
                     .get(&scenario.name)
@@ -312,12 +352,14 @@ fn unfailed_checks(scenarios: &[Scenario], found: &ByWrong) -> Vec<String> {
 /// What differs from the list, in both directions.
 fn differences(listed: &List, found: &List) -> Vec<String> {
     let transports = [
-        (Transport::Stdio, &listed.stdio, &found.stdio),
-        (Transport::Http, &listed.http, &found.http),
+        ("stdio", &listed.stdio, &found.stdio),
+        ("http", &listed.http, &found.http),
+        ("stdio as a relay", &listed.relay_stdio, &found.relay_stdio),
+        ("http as a relay", &listed.relay_http, &found.relay_http),
     ];
     let mut problems = Vec::new();
-    for (transport, listed, found) in transports {
-        let (listed, found, over) = (flat(listed), flat(found), transport.as_str());
+    for (over, listed, found) in transports {
+        let (listed, found) = (flat(listed), flat(found));
         problems.extend(listed.difference(&found).map(|(wrong, scenario, check)| {
             format!("{wrong} should fail {check} of {scenario} over {over}, and does not")
         }));
@@ -345,13 +387,15 @@ mod tests {
     use super::*;
 
     fn list(check: &str, transport: &str) -> List {
-        let text = format!("[stdio]\n[http]\n[{transport}.slides]\nedge = [{check:?}]");
+        let text = format!(
+            "[stdio]\n[http]\n[relay-stdio]\n[relay-http]\n[{transport}.slides]\nedge = [{check:?}]"
+        );
         toml::from_str(&text).unwrap()
     }
 
     #[test]
     fn the_list_is_strict_both_ways() {
-        for transport in ["stdio", "http"] {
+        for transport in ["stdio", "http", "relay-stdio", "relay-http"] {
             let (one, other) = (list("a", transport), list("b", transport));
             assert_eq!(differences(&one, &one), Vec::<String>::new());
             assert_eq!(differences(&one, &other).len(), 2);
@@ -362,7 +406,7 @@ mod tests {
     fn over_http_every_scenario_comes_up_and_so_does_every_client_that_can_fail_there() {
         let all = over(&scenario::all().unwrap(), Transport::Http);
         let known = read().unwrap().stdio;
-        let rows = rows_over_http(&all, &scenario::official().unwrap(), &known);
+        let rows = rows_over_http(&all, &scenario::official().unwrap(), &known).unwrap();
         let played = |scenario: &Scenario| {
             rows.iter()
                 .filter(|row| row.wrong.is_some())
@@ -374,7 +418,7 @@ mod tests {
         let fails_by_pipe_alone: Vec<String> = rows
             .iter()
             .filter(|row| row.scenarios.len() == 1)
-            .filter_map(|row| row.wrong.map(Wrong::name))
+            .filter_map(|row| row.wrong.clone())
             .collect();
         let by_pipe_alone = [
             "forgets-on-reconnect",

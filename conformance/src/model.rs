@@ -3,11 +3,33 @@
 
 use std::collections::HashMap;
 
+use serde::Deserialize;
+
 use crate::{
     limits::Limits,
     protocol::{Kind, Scope},
     record::{Fate, Question, Record},
 };
+
+/// Who counts the questions: the client, or a relay between it and its servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Counter {
+    Client,
+    /// It cannot know what the client will make of a question.
+    Relay,
+}
+
+/// What the windows of a server belong to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Windows {
+    /// To the server as it is configured, over all its sessions.
+    #[default]
+    Server,
+    /// To each process of a relay: they end with it, and so with its one session.
+    Process,
+}
 
 /// What should have become of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,12 +49,15 @@ impl Expected {
 #[derive(Debug)]
 pub(crate) struct Model<'a> {
     limits: &'a Limits,
+    windows: Windows,
     used: HashMap<(Owner, Kind, u32), u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Owner {
     Server(usize),
+    /// A process of a relay, by its session.
+    Process(usize),
     Session(usize),
 }
 
@@ -45,9 +70,10 @@ pub(crate) struct Place {
 }
 
 impl<'a> Model<'a> {
-    pub(crate) fn new(limits: &'a Limits) -> Self {
+    pub(crate) fn new(limits: &'a Limits, windows: Windows) -> Self {
         Self {
             limits,
+            windows,
             used: HashMap::new(),
         }
     }
@@ -60,9 +86,10 @@ impl<'a> Model<'a> {
             let asked = kinds.iter().filter(|&&asked| asked == kind).count();
             let asked = u32::try_from(asked).unwrap_or(u32::MAX);
             for scope in Scope::ALL.into_iter().filter(|_| asked > 0) {
-                let owner = match scope {
-                    Scope::Server => Owner::Server(place.server),
-                    Scope::Session => Owner::Session(place.session),
+                let owner = match (scope, self.windows) {
+                    (Scope::Server, Windows::Server) => Owner::Server(place.server),
+                    (Scope::Server, Windows::Process) => Owner::Process(place.session),
+                    (Scope::Session, _) => Owner::Session(place.session),
                 };
                 let key = (owner, kind, place.window);
                 let used = self.used.get(&key).copied().unwrap_or(0);
@@ -82,15 +109,19 @@ impl<'a> Model<'a> {
         Expected::Admitted
     }
 
-    /// What should have become of each question of a record, in its order. Questions that the
-    /// client rejected altogether, by errors of its own, were never asked as far as it knows; a
-    /// relay before it has counted them all the same.
+    /// What should have become of each question of a record, in its order.
+    ///
+    /// Questions that the client rejects, by errors of its own or since they came with something
+    /// that it cannot read, were never asked as far as it knows. A relay before it has counted them
+    /// all the same, by their methods, and what it let pass reaches no handler.
     pub(crate) fn replay(
         limits: &'a Limits,
         record: &Record,
-        is_behind_relay: bool,
+        counter: Counter,
+        windows: Windows,
     ) -> Vec<Expected> {
-        let mut model = Self::new(limits);
+        let mut model = Self::new(limits, windows);
+        let is_relay = counter == Counter::Relay;
         let mut expected = Vec::new();
         let together = |a: &Question, b: &Question| a.group.is_some() && a.group == b.group;
         for questions in record.questions.chunk_by(together) {
@@ -100,14 +131,20 @@ impl<'a> Model<'a> {
                 session: first.session,
                 window: first.window,
             };
-            let kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
-            let is_open = first
-                .group
-                .map(|group| &record.groups[group])
-                .is_none_or(|group| group.fate == Fate::Open && !group.is_unseen());
+            let mut kinds: Vec<Kind> = questions.iter().map(|question| question.kind).collect();
+            let group = first.group.map(|group| &record.groups[group]);
+            let is_open = group.is_none_or(|group| group.fate == Fate::Open && !group.is_unseen());
             let verdict = if !is_open {
+                if let Some(group) = group
+                    && is_relay
+                    && group.fate == Fate::Unreadable
+                {
+                    kinds.extend(group.by_method_alone);
+                    // Whether there was room makes no difference to what the client does.
+                    let _ = model.ask(place, &kinds);
+                }
                 Expected::Refused(Vec::new())
-            } else if !is_behind_relay && record.rejects(&first.call, first.kind) {
+            } else if !is_relay && record.rejects(&first.call, first.kind) {
                 Expected::Admitted
             } else {
                 model.ask(place, &kinds)
@@ -120,7 +157,10 @@ impl<'a> Model<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::record::{Door, Group, Request};
 
     fn admitted(model: &mut Model<'_>, server: usize, session: usize, asked: usize) -> usize {
         let place = Place {
@@ -136,9 +176,69 @@ mod tests {
     #[test]
     fn sessions_share_their_servers_window() {
         let limits = Limits::default();
-        let mut model = Model::new(&limits);
+        let mut model = Model::new(&limits, Windows::Server);
         let by_session: Vec<_> = (0..4).map(|n| admitted(&mut model, 0, n, 30)).collect();
         assert_eq!(by_session, [20, 20, 20, 0]);
         assert_eq!(admitted(&mut model, 1, 4, 30), 20);
+    }
+
+    #[test]
+    fn a_process_of_a_relay_knows_nothing_of_those_before_it() {
+        let limits = Limits::default();
+        let mut model = Model::new(&limits, Windows::Process);
+        let by_session: Vec<_> = (0..4).map(|n| admitted(&mut model, 0, n, 30)).collect();
+        assert_eq!(by_session, [20; 4]);
+        let again = admitted(&mut model, 0, 0, 30);
+        assert_eq!(again, 0, "a process that goes on");
+    }
+
+    /// One round with an entry that cannot be read, then one that can.
+    fn unreadable_then(counter: Counter, by_method_alone: Option<Kind>, then: usize) -> bool {
+        let group = |fate, by_method_alone| Group {
+            call: "call".to_owned(),
+            door: Door::Round,
+            keys: Vec::new(),
+            state: None,
+            by_method_alone,
+            fate,
+            polls: 0,
+            answers: Vec::new(),
+        };
+        let question = |group| Question {
+            server: 0,
+            session: 0,
+            call: "call".to_owned(),
+            kind: Kind::Elicitation,
+            may_be_rejected: false,
+            cancelled: false,
+            window: 0,
+            group: Some(group),
+            request: Request::new("elicitation/create", None, 0, Duration::ZERO),
+        };
+        let record = Record {
+            questions: [vec![question(0); 5], vec![question(1); then]].concat(),
+            groups: vec![
+                group(Fate::Unreadable, by_method_alone),
+                group(Fate::Open, None),
+            ],
+            ..Record::default()
+        };
+        let limits = Limits::default();
+        let expected = Model::replay(&limits, &record, counter, Windows::Server);
+        assert!(!expected[0].is_admitted(), "it is never answered");
+        expected[5].is_admitted()
+    }
+
+    #[test]
+    fn a_relay_counts_what_the_client_cannot_read_by_its_methods_and_no_more() {
+        let elicitation = Some(Kind::Elicitation);
+        for (counter, by_method_alone, room) in [
+            (Counter::Client, elicitation, 30),
+            (Counter::Relay, elicitation, 24),
+            (Counter::Relay, None, 25),
+        ] {
+            assert!(unreadable_then(counter, by_method_alone, room));
+            assert!(!unreadable_then(counter, by_method_alone, room + 1));
+        }
     }
 }

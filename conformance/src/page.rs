@@ -43,7 +43,7 @@ impl Sources {
                 let played = self.results.get(&place);
                 let missing = scenario
                     .into_iter()
-                    .flat_map(|one| &one.checks)
+                    .flat_map(|one| one.checks_for(entry.counter()))
                     .find(|check| {
                         played.is_none_or(|played| !played.checks.contains_key(&check.name))
                     });

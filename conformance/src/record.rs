@@ -112,6 +112,8 @@ pub(crate) struct Group {
     /// The keys of its entries, of those that are no questions too.
     pub(crate) keys: Vec<String>,
     pub(crate) state: Option<String>,
+    /// What its entry that cannot be read asks of whoever looks at its method alone.
+    pub(crate) by_method_alone: Option<Kind>,
     pub(crate) fate: Fate,
     /// How often the client looked at the task that it belongs to.
     pub(crate) polls: u32,

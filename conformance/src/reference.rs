@@ -7,6 +7,7 @@ mod connection;
 mod hosted;
 mod limiter;
 mod link;
+mod pass;
 mod transport;
 mod wrong;
 
@@ -26,6 +27,7 @@ use serde::Deserialize;
 
 use self::{connection::Connection, limiter::Limiter};
 use crate::{limits::Limits, protocol::Revision};
+pub(crate) use pass::run as run_relay;
 pub(crate) use wrong::Wrong;
 
 /// What all connections of the client share.
@@ -103,6 +105,8 @@ fn call_everything(
             }
             made += 1;
             if connection.call(call).is_err() {
+                // It was not made, and is made once more in the next session.
+                made -= usize::from(connection.is_forgotten() && made > before + 1);
                 break;
             }
         }

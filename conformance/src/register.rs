@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fs, path::PathBuf};
 use serde::Deserialize;
 use toml::Spanned;
 
-use crate::scenario::Scenario;
+use crate::{model::Counter, scenario::Scenario};
 
 /// What a client has to do, and why.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -20,6 +20,9 @@ pub(crate) struct Requirement {
     /// It says how questions are bounded: nothing about a client that does not bound them.
     #[serde(default)]
     pub(crate) presumes_limit: bool,
+    /// Of whom it is asked; of everyone if absent.
+    #[serde(default, rename = "for")]
+    pub(crate) of: Option<Counter>,
 }
 
 /// Who meets no check of these bounds no questions.
@@ -53,6 +56,15 @@ impl Register {
             return Err(problem(&format!("{id:?} is missing")));
         }
         for (scenario, check) in checks(scenarios) {
+            let asked_of = |id: &String| register.get(id).and_then(|one| one.of);
+            if let Some(of) = check.of
+                && let Some(id) = check.requires.iter().find(|&id| asked_of(id) != Some(of))
+            {
+                return Err(format!(
+                    "the check {} of {} is for some alone, and {id:?}, which it cites, is not for them alone",
+                    check.name, scenario.name
+                ));
+            }
             if let Some(id) = check.requires.iter().find(|&id| register.get(id).is_none()) {
                 return Err(format!(
                     "the check {} of {} cites {id:?}, which the register does not have",

@@ -20,6 +20,7 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     for check in &report.checks {
         let (word, about) = match &check.outcome {
             Outcome::Met { note } => ("met", note.as_deref().unwrap_or_default()),
+            Outcome::ByProcess { why } => ("by process", why.as_str()),
             Outcome::Unmet { why } => ("UNMET", why.as_str()),
             Outcome::NotTestable { why } => ("not testable", why.as_str()),
         };
@@ -49,6 +50,7 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) met: usize,
+    pub(crate) by_process: usize,
     pub(crate) unmet: usize,
     pub(crate) not_testable: usize,
     /// Scenarios in which the client failed as a program.
@@ -59,11 +61,19 @@ pub(crate) struct Totals {
 pub(crate) fn totals(totals: &Totals) -> String {
     let Totals {
         met,
+        by_process,
         unmet,
         not_testable,
         failed,
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
+    if *by_process > 0 {
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            text,
+            "{by_process} met by each process of the relay, and not over several: its windows end with it"
+        );
+    }
     // Writing to a string does not fail.
     let _ = match (met + unmet, failed) {
         (_, 1..) => writeln!(
@@ -88,6 +98,7 @@ impl Totals {
             for check in &report.checks {
                 match check.outcome {
                     Outcome::Met { .. } => totals.met += 1,
+                    Outcome::ByProcess { .. } => totals.by_process += 1,
                     Outcome::Unmet { .. } => totals.unmet += 1,
                     Outcome::NotTestable { .. } => totals.not_testable += 1,
                 }

@@ -30,6 +30,8 @@ pub(crate) enum Finding {
     Met,
     /// Met, but the reader should know something about it.
     MetBut(String),
+    /// Met by each process of a relay, and not over several.
+    ByProcess(String),
     Unmet(String),
     NotTestable(String),
 }
@@ -40,6 +42,7 @@ impl Finding {
         match self {
             Self::Met => "met",
             Self::MetBut(_) => "met with a reservation",
+            Self::ByProcess(_) => "met by each process alone",
             Self::Unmet(_) => "not met",
             Self::NotTestable(_) => "not testable",
         }
@@ -49,7 +52,10 @@ impl Finding {
     pub(crate) fn why(&self) -> Option<&str> {
         match self {
             Self::Met => None,
-            Self::MetBut(why) | Self::Unmet(why) | Self::NotTestable(why) => Some(why),
+            Self::MetBut(why)
+            | Self::ByProcess(why)
+            | Self::Unmet(why)
+            | Self::NotTestable(why) => Some(why),
         }
     }
 }
@@ -59,6 +65,7 @@ impl From<&Outcome> for Finding {
         match outcome {
             Outcome::Met { note: None } => Self::Met,
             Outcome::Met { note: Some(note) } => Self::MetBut((*note).to_owned()),
+            Outcome::ByProcess { why } => Self::ByProcess(why.clone()),
             Outcome::Unmet { why } => Self::Unmet(why.clone()),
             Outcome::NotTestable { why } => Self::NotTestable(why.clone()),
         }
@@ -173,7 +180,7 @@ pub(crate) fn plan(entry: &Entry, scenarios: &[Scenario]) -> Vec<Place> {
     let mut places = Vec::new();
     for &transport in &entry.transports {
         for scenario in scenarios {
-            if scenario.transports.contains(&transport)
+            if scenario.is_played_over(transport, entry.counter())
                 && entry.revisions.contains(&scenario.revision)
             {
                 places.push(Place {

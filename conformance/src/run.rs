@@ -1,27 +1,28 @@
 //! Plays one scenario to one client.
 
+mod way;
+
 use std::{
-    ffi::OsString,
     fs::{self, File},
     io::{self, Read, Seek, SeekFrom},
-    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::Stdio,
     sync::Arc,
     time::Duration,
 };
 
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde::Serialize;
-use serde_json::{Map, Value};
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
+use self::way::{addresses, client_command, start_relay};
 use crate::{
     checks::{Ending, Evidence, Outcome},
     limits::Limits,
-    model::Model,
+    model::{Counter, Model, Windows},
+    process::{self, Group},
     protocol::{Revision, Transport},
     record::{Connection, Record, Recorder},
+    relay::Relay,
     scenario::Scenario,
     server::{Entrance, Stage},
 };
@@ -33,8 +34,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A client that has said nothing for so long will say no more. Generous, since clients that start
 /// an interpreter share the machine with each other.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// How long a client waits for the end of a call that waits for nothing.
-const PATIENCE: Duration = Duration::from_secs(15);
 /// How much of what a client printed is kept.
 const PRINTED: u64 = 16 * 1024;
 
@@ -43,9 +42,8 @@ const PRINTED: u64 = 16 * 1024;
 pub(crate) struct Client {
     /// Program and arguments; the last one is added.
     pub(crate) command: Vec<String>,
-    /// What stands before the command of each of its servers; empty if nothing does. There `{server}`
-    /// is the server's name.
-    pub(crate) behind: Vec<String>,
+    /// What stands between it and its servers.
+    pub(crate) relay: Option<Relay>,
     pub(crate) transport: Transport,
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
@@ -59,6 +57,14 @@ pub(crate) struct Client {
 }
 
 impl Client {
+    /// Who counts the questions.
+    pub(crate) const fn counter(&self) -> Counter {
+        match self.relay {
+            Some(_) => Counter::Relay,
+            None => Counter::Client,
+        }
+    }
+
     /// The length of its windows in a scenario.
     const fn window(&self, scenario: &Scenario) -> Duration {
         if scenario.slow {
@@ -121,14 +127,7 @@ pub(crate) async fn scenario(
         .await
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
-    let mut command = client_command(client, scenario, &entrance)?;
-    if !scenario.is_official {
-        command.env("QUESTION_CONFORMANCE_LOG", &log);
-    }
     let output = File::create(&printed).map_err(|error| error.to_string())?;
-    let errors = output.try_clone().map_err(|error| error.to_string())?;
-    command.stdin(Stdio::null()).stdout(output).stderr(errors);
-
     let mut connections = JoinSet::new();
     let waits = if scenario.slow {
         2 * window
@@ -136,8 +135,32 @@ pub(crate) async fn scenario(
         Duration::ZERO
     };
     let longest = client.longest + waits;
+    let servers = addresses(client, scenario, &entrance)?;
+    let play = async {
+        let relay = start_relay(client, scenario, &servers, folder.path(), &output).await;
+        let relay = match relay {
+            Ok(relay) => relay,
+            Err(why) => return Ok(Ending::RelayFailed(why)),
+        };
+        let reached = relay.as_ref().map_or(&servers, |relay| &relay.urls);
+        let mut command = client_command(client, scenario, reached)?;
+        if !scenario.is_official {
+            command.env("QUESTION_CONFORMANCE_LOG", &log);
+        }
+        let errors = output.try_clone().map_err(|error| error.to_string())?;
+        command.stdin(Stdio::null()).stdout(output).stderr(errors);
+        let Some(mut relay) = relay else {
+            return run_client(command, longest).await;
+        };
+        let ended = tokio::select! {
+            ended = run_client(command, longest) => ended,
+            why = relay.dies() => return Ok(Ending::RelayFailed(why)),
+        };
+        relay.end().await;
+        ended
+    };
     let ended = tokio::select! {
-        ended = run_client(command, longest) => ended,
+        ended = play => ended,
         () = entrance.serve(&stage, &mut connections) => Err("the servers' port closed".to_owned()),
     };
     let all_read = async { while connections.join_next().await.is_some() {} };
@@ -150,25 +173,35 @@ pub(crate) async fn scenario(
         Err(why) => return Err(why),
     };
     let record = stage.recorder.lock().clone();
-    let client_failed =
-        client_failed.map(|why| format!("{why}; {}", whereabouts(scenario, &record)));
+    let client_failed = client_failed.map(|why| match ending {
+        // The client never ran, or could do nothing about it.
+        Ending::RelayFailed(_) => why,
+        _ => format!("{why}; {}", whereabouts(scenario, &record)),
+    });
+    let counter = client.counter();
+    let expected = |windows| Model::replay(&client.limits, &record, counter, windows);
     let evidence = Evidence {
         scenario,
         revision,
         limits: &client.limits,
+        counter,
         window,
-        expected: Model::replay(&client.limits, &record, !client.behind.is_empty()),
+        expected: expected(Windows::Server),
         record: &record,
         handled: read_log(&log)?,
         ending,
     };
+    let windows = client.relay.as_ref().map(|relay| relay.windows);
+    let by_process = (windows == Some(Windows::Process)).then(|| Evidence {
+        expected: expected(Windows::Process),
+        ..evidence.clone()
+    });
     let checks: Vec<CheckReport> = scenario
-        .checks
-        .iter()
+        .checks_for(counter)
         .map(|check| CheckReport {
             check: check.name.clone(),
             requires: check.requires.clone(),
-            outcome: evidence.judge(check),
+            outcome: evidence.judge_all_windows(by_process.as_ref(), check),
         })
         .collect();
     let all_well = client_failed.is_none()
@@ -189,99 +222,6 @@ pub(crate) async fn scenario(
             end_of(&printed)
         },
     })
-}
-
-fn client_command(
-    client: &Client,
-    scenario: &Scenario,
-    entrance: &Entrance,
-) -> Result<Command, String> {
-    let mut servers = Map::new();
-    for server in &scenario.servers {
-        let address = behind(
-            &client.behind,
-            &server.name,
-            entrance.address(&server.name)?,
-        )?;
-        servers.insert(server.name.clone(), address);
-    }
-    let (program, arguments) = client
-        .command
-        .split_first()
-        .ok_or("the client's command is empty")?;
-    // How long a client may wait for the end of a call, where it bounds that time at all.
-    let patience = if scenario.slow {
-        PATIENCE + 2 * client.window(scenario)
-    } else {
-        PATIENCE
-    };
-    let mut command = Command::new(program);
-    command
-        .args(arguments)
-        .env("MCP_CONFORMANCE_SCENARIO", &scenario.name)
-        .env(
-            "MCP_CONFORMANCE_PROTOCOL_VERSION",
-            scenario.revision.as_str(),
-        )
-        .env(
-            "QUESTION_CONFORMANCE_ANSWER_DELAY_MS",
-            scenario.answer_delay_ms.to_string(),
-        )
-        .env(
-            "QUESTION_CONFORMANCE_WINDOW_SECONDS",
-            client.window(scenario).as_secs().to_string(),
-        )
-        .env(
-            "QUESTION_CONFORMANCE_PATIENCE_SECONDS",
-            patience.as_secs().to_string(),
-        )
-        .process_group(0)
-        .kill_on_drop(true);
-    if let [only] = &scenario.servers[..] {
-        command.arg(as_argument(&servers[&only.name])?);
-    }
-    if let Some(file) = &client.limits_file {
-        command.env("QUESTION_CONFORMANCE_LIMITS", absolute(file)?);
-    }
-    if !scenario.is_official {
-        command.env(
-            "MCP_CONFORMANCE_SERVERS",
-            Value::Object(servers).to_string(),
-        );
-    }
-    Ok(command)
-}
-
-/// A server's address with a relay's command before it.
-fn behind(relay: &[String], server: &str, address: Value) -> Result<Value, String> {
-    if relay.is_empty() {
-        return Ok(address);
-    }
-    let Value::Array(command) = address else {
-        return Err("only a server's command can have another before it".to_owned());
-    };
-    let words = relay.iter().map(|word| word.replace("{server}", server));
-    Ok(words.map(Value::from).chain(command).collect())
-}
-
-/// A server as one argument: its URL, or its command as a shell would read it.
-fn as_argument(server: &Value) -> Result<String, String> {
-    match server {
-        Value::String(url) => Ok(url.clone()),
-        command => {
-            let words = command
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter_map(Value::as_str);
-            shlex::try_join(words).map_err(|error| error.to_string())
-        }
-    }
-}
-
-fn absolute(path: &Path) -> Result<OsString, String> {
-    let path = std::path::absolute(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(path.into_os_string())
 }
 
 /// How far a client got, for people who look for what is wrong with it.
@@ -328,38 +268,10 @@ async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, S
     match timeout(longest, child.wait()).await {
         Ok(Ok(status)) => {
             group.leave();
-            Ok(match (status.code(), status.signal()) {
-                (None, Some(signal)) => Ending::Killed(signal),
-                (code, _) => Ending::Exited(code),
-            })
+            Ok(process::ending(status))
         }
         Ok(Err(error)) => Err(format!("the client cannot be waited for: {error}")),
         Err(_) => Ok(Ending::TimedOut(longest)),
-    }
-}
-
-/// The processes that the client started, killed together when this is dropped.
-#[derive(Debug)]
-struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &tokio::process::Child) -> Self {
-        let id = child.id().and_then(|id| i32::try_from(id).ok());
-        Self(id.and_then(Pid::from_raw))
-    }
-
-    /// Lets them be: the client has ended by itself.
-    fn leave(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.0 {
-            // They may be gone already.
-            let _ = kill_process_group(group, Signal::KILL);
-        }
     }
 }
 
@@ -401,17 +313,6 @@ fn end_of(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_relay_stands_before_a_command_and_before_nothing_else() {
-        let relay = ["wrap".to_owned(), "--server={server}".to_owned()];
-        let command = behind(&relay, "alpha", serde_json::json!(["serve", "stdio"]));
-        let wanted = serde_json::json!(["wrap", "--server=alpha", "serve", "stdio"]);
-        assert_eq!(command, Ok(wanted));
-        assert!(behind(&relay, "alpha", "http://127.0.0.1/".into()).is_err());
-        let url = Value::from("http://127.0.0.1/");
-        assert_eq!(behind(&[], "alpha", url.clone()), Ok(url));
-    }
 
     #[test]
     fn of_what_a_client_printed_the_end_is_kept() {

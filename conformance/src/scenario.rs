@@ -1,5 +1,7 @@
 //! Scenarios: what scripted servers do, and what is checked afterwards. Data, read from TOML files.
 
+mod steps;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -7,10 +9,11 @@ use std::{
 
 use serde::Deserialize;
 
+pub(crate) use self::steps::{Ask, BadEntry, Entries, Ids, Notified, Point, Shape, Step, UrlList};
 use crate::{
     checks::Expectation,
+    model::Counter,
     protocol::{Kind, Revision, Transport},
-    quantity::Quantity,
 };
 
 /// The folder of the scenario files.
@@ -36,6 +39,8 @@ pub(crate) struct Scenario {
     /// The transports it is played over: both, unless it does what one cannot.
     #[serde(default = "every_transport")]
     pub(crate) transports: Vec<Transport>,
+    /// The same behind a relay, where that differs.
+    transports_behind_relay: Option<Vec<Transport>>,
     /// Whether it waits for a window to end.
     #[serde(default)]
     pub(crate) slow: bool,
@@ -50,6 +55,25 @@ pub(crate) struct Scenario {
 
 fn every_transport() -> Vec<Transport> {
     Transport::ALL.to_vec()
+}
+
+impl Scenario {
+    /// Whether it is played over a transport, where this one counts the questions.
+    pub(crate) fn is_played_over(&self, transport: Transport, counter: Counter) -> bool {
+        let behind_relay = self.transports_behind_relay.as_ref();
+        let transports = match counter {
+            Counter::Client => &self.transports,
+            Counter::Relay => behind_relay.unwrap_or(&self.transports),
+        };
+        transports.contains(&transport)
+    }
+
+    /// The checks that are made, where this one counts the questions.
+    pub(crate) fn checks_for(&self, counter: Counter) -> impl Iterator<Item = &Check> {
+        self.checks
+            .iter()
+            .filter(move |check| check.is_for(counter))
+    }
 }
 
 /// A configured server.
@@ -110,211 +134,6 @@ pub(crate) struct Call {
     pub(crate) steps: Vec<Step>,
 }
 
-/// One thing that a server does within a call.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Step {
-    /// Asks, all in one write, and waits for the replies.
-    Ask(Ask),
-    /// Asks by `input_required` results.
-    Round(Entries),
-    /// Makes the call a task that asks; nothing can follow.
-    Task(Entries),
-    /// Ends the call with an error -32042.
-    UrlRequired {
-        /// How many URLs it names.
-        count: Quantity,
-        /// How it names them.
-        #[serde(default)]
-        list: UrlList,
-    },
-    /// Makes the call a task that fails with an error -32042.
-    TaskFails {
-        /// How many URLs the error names.
-        count: Quantity,
-    },
-    /// Closes the connection without a result.
-    Close {},
-    /// Waits for a point of the window that the client opened last.
-    Wait(Point),
-}
-
-/// A burst of questions.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Ask {
-    /// Several kinds alternate.
-    pub(crate) kinds: Vec<Kind>,
-    /// How many of each kind.
-    pub(crate) count: Quantity,
-    /// How they are written; several take turns.
-    #[serde(default = "plain")]
-    pub(crate) shapes: Vec<Shape>,
-    /// What their ids look like.
-    #[serde(default)]
-    pub(crate) ids: Ids,
-    /// Whether pings and `roots/list` are sent between them.
-    #[serde(default)]
-    pub(crate) traffic: bool,
-    /// Whether a client may reject such questions altogether, by an error of its own.
-    #[serde(default)]
-    pub(crate) may_be_rejected: bool,
-    /// Whether each question is cancelled by the server when all are sent.
-    #[serde(default)]
-    pub(crate) cancel: bool,
-}
-
-fn plain() -> Vec<Shape> {
-    vec![Shape::Plain]
-}
-
-/// How a question is written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Shape {
-    /// As the specification has it; a form for an elicitation.
-    Plain,
-    /// An elicitation by URL; sampling stays plain.
-    Url,
-    /// Sampling with tools; an elicitation stays plain.
-    WithTools,
-    /// To be run as a task by the client (2025-11-25).
-    AsTask,
-    /// Without the member `params`.
-    NoParams,
-    /// `params` is null.
-    NullParams,
-    /// `params` lacks what is required.
-    EmptyParams,
-    /// A required member has the wrong type.
-    WrongType,
-    /// As a notification: there is no id.
-    NoId,
-}
-
-impl Shape {
-    /// Whether a client may answer it with an error of its own while there is room.
-    pub(crate) const fn is_malformed(self) -> bool {
-        !matches!(
-            self,
-            Self::Plain | Self::Url | Self::WithTools | Self::AsTask
-        )
-    }
-}
-
-/// What the ids of a burst look like.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Ids {
-    #[default]
-    Numbers,
-    Strings,
-    /// Strings and numbers that look alike, and the ends of both ranges.
-    EveryType,
-}
-
-/// Questions that are asked together.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct Entries {
-    pub(crate) kinds: Vec<Kind>,
-    /// How many of each kind.
-    pub(crate) count: Quantity,
-    /// How many rounds there are of this.
-    #[serde(default)]
-    pub(crate) times: Quantity,
-    /// Whether `roots/list` is among them.
-    #[serde(default)]
-    pub(crate) roots: bool,
-    #[serde(default)]
-    pub(crate) state: State,
-    /// What is wrong with one more entry, if there is one.
-    #[serde(default)]
-    pub(crate) bad_entry: Option<BadEntry>,
-    /// How a task says what it asks.
-    #[serde(default)]
-    pub(crate) notified: Notified,
-}
-
-/// An entry of a round that no one can read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum BadEntry {
-    /// A question with a required member of the wrong type.
-    WrongType,
-    /// Null instead of a request.
-    Null,
-    /// A method that nothing is asked by.
-    UnknownMethod,
-}
-
-/// How a task says what it asks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Notified {
-    /// To those who poll it.
-    #[default]
-    Never,
-    /// By `notifications/tasks` as well, again and again.
-    Too,
-    /// By `notifications/tasks` alone.
-    Only,
-}
-
-/// The list of an error -32042.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum UrlList {
-    /// As the specification has it.
-    #[default]
-    Complete,
-    /// There is no `data`.
-    NoData,
-    /// A text stands in its place.
-    Text,
-    /// It is empty.
-    Empty,
-    /// Its entries are numbers.
-    Numbers,
-}
-
-/// The `requestState` of a round.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
-    #[default]
-    Absent,
-    Plain,
-    /// Long, and full of what clumsy hands change.
-    Odd,
-}
-
-impl State {
-    /// The state of a round.
-    pub(crate) fn text(self, number: u32) -> Option<String> {
-        match self {
-            Self::Absent => None,
-            Self::Plain => Some(format!("state {number}")),
-            Self::Odd => {
-                let odd = " \u{0}\u{1f}\"\\/\u{7f}\u{e9}e\u{301}\u{2028}\u{1f600} 1.0 null\r\n";
-                Some(format!("{number}{}", odd.repeat(2000)))
-            }
-        }
-    }
-}
-
-/// A point of time in a window.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum Point {
-    /// Half of it is over.
-    Half,
-    /// It is about to end.
-    BeforeEnd,
-    /// The point that the client's last refusal names, or when it has surely ended.
-    AsTold,
-}
-
 /// A named check, and the requirements that it proves.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -329,8 +148,18 @@ pub(crate) struct Check {
     /// The kind it looks at; all if absent.
     #[serde(default)]
     pub(crate) kind: Option<Kind>,
+    /// Who is judged by it; everyone if absent.
+    #[serde(default, rename = "for")]
+    pub(crate) of: Option<Counter>,
     /// What must hold.
     pub(crate) expect: Expectation,
+}
+
+impl Check {
+    /// Whether it is made where this one counts the questions.
+    pub(crate) fn is_for(&self, counter: Counter) -> bool {
+        self.of.is_none_or(|of| of == counter)
+    }
 }
 
 /// All scenarios of this suite, sorted by name.

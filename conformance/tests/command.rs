@@ -5,6 +5,8 @@ use std::{
     fs,
     path::Path,
     process::{Command, Output},
+    thread,
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -100,9 +102,14 @@ fn what_a_client_left_running_is_ended_with_it() {
     let client = format!("sleep 600 & echo $! > {}; wait", pid.display());
     run_shell(&client, &[&BURST[..], &["--time-limit", "2"]].concat());
     let pid = fs::read_to_string(&pid).unwrap();
-    let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    // Gone, or a zombie that nobody has waited for.
-    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    let state = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    // Gone, or a zombie that nobody has waited for. Who is killed takes a moment to die.
+    let is_over = |state: &str| state.is_empty() || state.contains(") Z ");
+    let begun = Instant::now();
+    while !is_over(&state()) && begun.elapsed() < Duration::from_secs(30) {
+        thread::yield_now();
+    }
+    assert!(is_over(&state()), "{}", state());
 }
 
 #[test]

@@ -15,23 +15,29 @@ pub(crate) enum Verdict {
     Met,
     /// By some checks, while others could not be made.
     InPart,
+    /// By each process of a relay, whose windows end with it.
+    ByProcess,
     /// A check is not met.
     NotMet,
     /// No check could be made.
     NotTestable,
     /// It is about how questions are bounded, and the client bounds none.
     NoLimit,
+    /// It is asked of clients alone, or of relays alone.
+    AnotherRule,
     /// The client speaks no revision in which it is checked.
     NotPlayed,
 }
 
 impl Verdict {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Met,
         Self::InPart,
+        Self::ByProcess,
         Self::NotMet,
         Self::NotTestable,
         Self::NoLimit,
+        Self::AnotherRule,
         Self::NotPlayed,
     ];
 
@@ -39,9 +45,11 @@ impl Verdict {
         match self {
             Self::Met => "met",
             Self::InPart => "met in part",
+            Self::ByProcess => "by process",
             Self::NotMet => "**not met**",
             Self::NotTestable => "not testable",
             Self::NoLimit => "no limit",
+            Self::AnotherRule => "another rule",
             Self::NotPlayed => "not played",
         }
     }
@@ -50,10 +58,19 @@ impl Verdict {
         match self {
             Self::Met => "every check of it is met",
             Self::InPart => "some checks are met, and the client gave no occasion for the others",
+            Self::ByProcess => {
+                "each process of the relay holds it as far as it lives, and knows nothing of those before it: \
+                 a server that is started again starts with full windows, so that over its sessions \
+                 it is not held"
+            }
             Self::NotMet => "a check of it is not met",
             Self::NotTestable => "the client gave no occasion for any check of it",
             Self::NoLimit => {
                 "it says how questions are bounded, and this client bounds none: there is nothing to judge"
+            }
+            Self::AnotherRule => {
+                "a client decides by what it can read, and a relay before it cannot know what that is: \
+                 of either, something of its own is required"
             }
             Self::NotPlayed => "the client speaks no revision in which it is checked",
         }
@@ -83,7 +100,9 @@ pub(crate) fn cell<'a>(
     (id, requirement): (&str, &Requirement),
 ) -> Cell<'a> {
     let found = found(sources, entry, id);
-    let verdict = if requirement.presumes_limit && !bounds_questions(sources, entry) {
+    let verdict = if requirement.of.is_some_and(|of| of != entry.counter()) {
+        Verdict::AnotherRule
+    } else if requirement.presumes_limit && !bounds_questions(sources, entry) {
         Verdict::NoLimit
     } else {
         verdict(found.iter().map(|found| found.finding))
@@ -102,16 +121,18 @@ const fn is_met(finding: &Finding) -> bool {
 }
 
 fn verdict<'a>(findings: impl Iterator<Item = &'a Finding>) -> Verdict {
-    let (mut met, mut unmet, mut untestable) = (false, false, false);
+    let (mut met, mut by_process, mut unmet, mut untestable) = (false, false, false, false);
     for finding in findings {
         match finding {
             Finding::Met | Finding::MetBut(_) => met = true,
+            Finding::ByProcess(_) => by_process = true,
             Finding::Unmet(_) => unmet = true,
             Finding::NotTestable(_) => untestable = true,
         }
     }
     match (met, unmet, untestable) {
         (_, true, _) => Verdict::NotMet,
+        _ if by_process => Verdict::ByProcess,
         (true, false, true) => Verdict::InPart,
         (true, false, false) => Verdict::Met,
         (false, false, true) => Verdict::NotTestable,
@@ -208,12 +229,15 @@ mod tests {
 
     #[test]
     fn one_check_that_fails_is_enough_and_what_cannot_be_made_is_no_pass() {
-        let (met, unmet, not) = (
+        let (met, by_process, unmet, not) = (
             Finding::Met,
+            Finding::ByProcess(String::new()),
             Finding::Unmet(String::new()),
             Finding::NotTestable(String::new()),
         );
-        let cases: [(&[&Finding], Verdict); 6] = [
+        let cases: [(&[&Finding], Verdict); 8] = [
+            (&[&met, &by_process, &not], Verdict::ByProcess),
+            (&[&met, &by_process, &unmet], Verdict::NotMet),
             (&[], Verdict::NotPlayed),
             (&[&met, &met], Verdict::Met),
             (&[&met, &not], Verdict::InPart),

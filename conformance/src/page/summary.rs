@@ -95,11 +95,12 @@ pub(super) fn gaps(sources: &Sources, rows: &Rows<'_>) -> Result<String, String>
          |---|---|---|\n",
     );
     for gap in GAPS {
-        let lacks = |place: usize| -> Result<Vec<&str>, String> {
+        let lacks = |place: usize| -> Result<Vec<String>, String> {
             let mut lacking = Vec::new();
             for &id in gap.requirements {
-                if cell(rows, id, place)?.verdict != Verdict::Met {
-                    lacking.push(id);
+                match cell(rows, id, place)?.verdict {
+                    Verdict::Met => {}
+                    other => lacking.push(format!("`{id}` ({})", other.word())),
                 }
             }
             Ok(lacking)
@@ -111,7 +112,7 @@ pub(super) fn gaps(sources: &Sources, rows: &Rows<'_>) -> Result<String, String>
                 let (name, named) = (&entry.short, named(&entry.limits, gap.limits));
                 here.push(match &lacking[..] {
                     [] => format!("{name}: implemented, by {named}"),
-                    lacking => format!("{name}: all but {}", code_list(lacking)),
+                    lacking => format!("{name}: all but {}", lacking.join(", ")),
                 });
             } else {
                 others += 1;

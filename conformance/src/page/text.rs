@@ -10,7 +10,7 @@ use super::{
     judge::{self, Cell, Found, Verdict},
     summary,
 };
-use crate::results::Finding;
+use crate::{model::Counter, protocol::Transport, results::Finding};
 
 /// Requirements by id, and the cells of all clients in their order.
 pub(super) type Rows<'a> = Vec<(&'a str, Vec<Cell<'a>>)>;
@@ -50,6 +50,11 @@ when they were last played; none is typed by hand. Whoever is shown as not bound
 rule: the specification says \"SHOULD\", and no client that was read for this project (November 2026) has
 such a limit. What a client does instead stands beside it. The sources D1 to D13, \"the doors\" and \"the
 refusal\" are in [DECISIONS.md](DECISIONS.md).
+
+Rows with a relay are the same client with a program between it and its servers that counts in its place.
+It knows less: it cannot tell what the client will reject, and counts it. Where that makes a difference, a
+requirement is for clients alone, and another says what is asked of relays. `wrap` is a process for each
+process of a server, so that its windows end when the server does; `serve` is one process for all sessions.
 
 ";
 
@@ -126,6 +131,7 @@ fn basis(cell: &Cell<'_>) -> String {
     let is_met = |finding: &Finding| matches!(finding, Finding::Met | Finding::MetBut(_));
     match cell.verdict {
         Verdict::Met => checks(cell, is_met),
+        Verdict::ByProcess => checks(cell, |finding| matches!(finding, Finding::ByProcess(_))),
         Verdict::NotMet => checks(cell, |finding| matches!(finding, Finding::Unmet(_))),
         Verdict::NotTestable => checks(cell, |_| true),
         Verdict::InPart => format!(
@@ -133,7 +139,7 @@ fn basis(cell: &Cell<'_>) -> String {
             checks(cell, is_met),
             checks(cell, |finding| !is_met(finding))
         ),
-        Verdict::NoLimit | Verdict::NotPlayed => String::new(),
+        Verdict::NoLimit | Verdict::AnotherRule | Verdict::NotPlayed => String::new(),
     }
 }
 
@@ -174,7 +180,19 @@ fn played(sources: &Sources) -> String {
         "## What was played\n\n| scenario | revision | over | what happens |\n|---|---|---|---|\n",
     );
     for scenario in &sources.scenarios {
-        let over: Vec<&str> = scenario.transports.iter().map(|one| one.as_str()).collect();
+        let over: Vec<String> = Transport::ALL
+            .into_iter()
+            .filter_map(|transport| {
+                let is_played = |counter| scenario.is_played_over(transport, counter);
+                let over = transport.as_str();
+                match (is_played(Counter::Client), is_played(Counter::Relay)) {
+                    (true, true) => Some(over.to_owned()),
+                    (true, false) => Some(format!("{over} (without a relay)")),
+                    (false, true) => Some(format!("{over} (behind a relay)")),
+                    (false, false) => None,
+                }
+            })
+            .collect();
         line(
             &mut text,
             format_args!(

@@ -123,10 +123,20 @@ impl Connection {
             self.answer_readable(&entries, is_guarded);
             return Together::Refused;
         } else if unreadable {
-            if self.is(Wrong::ChargesUnreadable) {
-                // Whether there was room makes no difference to what comes next.
-                let _ = self.admit(&self.kinds(&entries));
+            let mut kinds = self.kinds(&entries);
+            match self.shared().wrong {
+                Some(Wrong::ChargesUnreadable) => {}
+                Some(Wrong::ChargesReadablePart) => {
+                    entries.retain(|_, entry| is_readable(entry));
+                    kinds = self.kinds(&entries);
+                }
+                Some(Wrong::ChargesEveryEntry) => {
+                    kinds.resize(entries.len(), Kind::Elicitation);
+                }
+                _ => return Together::Refused,
             }
+            // Whether there was room makes no difference to what comes next.
+            let _ = self.admit(&kinds);
             return Together::Refused;
         }
         self.answer_readable(&entries, is_guarded)

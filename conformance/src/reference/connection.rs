@@ -131,6 +131,11 @@ impl Connection {
         self.link.is_closed()
     }
 
+    /// Whether the server knows the session no more, and has not looked at the last call.
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.link.is_forgotten()
+    }
+
     /// Closes the connection, and waits for the server's end.
     pub(super) fn end(self) {
         self.link.end();

@@ -38,6 +38,7 @@ pub(super) struct Link {
     /// The questions that run as tasks.
     hosted: Hosted,
     is_closed: AtomicBool,
+    is_forgotten: AtomicBool,
 }
 
 /// How a question came.
@@ -69,6 +70,7 @@ impl Link {
             shown: Mutex::default(),
             hosted: Hosted::default(),
             is_closed: AtomicBool::new(false),
+            is_forgotten: AtomicBool::new(false),
         });
         link.transport.listen(&link);
         Ok(link)
@@ -84,6 +86,10 @@ impl Link {
 
     pub(super) fn is_closed(&self) -> bool {
         self.is_closed.load(Ordering::Acquire)
+    }
+
+    pub(super) fn is_forgotten(&self) -> bool {
+        self.is_forgotten.load(Ordering::Acquire)
     }
 
     pub(super) fn end(&self) {
@@ -309,5 +315,10 @@ impl Receiver for Link {
                 lock(&self.waiting).clear();
             }
         }
+    }
+
+    fn forgotten(&self) {
+        self.is_forgotten.store(true, Ordering::Release);
+        self.ended(None);
     }
 }

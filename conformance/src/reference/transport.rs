@@ -18,6 +18,9 @@ pub(super) trait Receiver: Send + Sync + 'static {
 
     /// Nothing more will come for the request with this id; for all, if there is none.
     fn ended(&self, request: Option<u64>);
+
+    /// The server knows the session no more, and has not looked at what was sent.
+    fn forgotten(&self);
 }
 
 /// The client's end of a connection.
@@ -147,6 +150,7 @@ impl Web {
         let (session, receiver) = (Arc::clone(&self.session), Arc::clone(receiver));
         thread::spawn(move || {
             match post.send(body) {
+                Ok(response) if response.status() == 404 => return receiver.forgotten(),
                 Ok(response) => {
                     let given = response.headers().get("mcp-session-id");
                     if let Some(given) = given.and_then(|given| given.to_str().ok()) {

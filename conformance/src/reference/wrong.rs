@@ -113,6 +113,10 @@ pub(crate) enum Wrong {
     ReadsAsItGoes,
     /// Charges for a round before it sees that it cannot read it.
     ChargesUnreadable,
+    /// Charges for what it can read of a round that it cannot read as a whole.
+    ChargesReadablePart,
+    /// Charges for every entry of a round that it cannot read, questions or not.
+    ChargesEveryEntry,
     /// A round counts once, whatever is in it.
     RoundCountsOnce,
     /// Goes on with rounds for ever.

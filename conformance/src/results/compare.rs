@@ -61,7 +61,9 @@ fn told(before: Option<&Finding>, now: Option<&Finding>) -> String {
             let why = now.why().map(|why| format!(": {why}")).unwrap_or_default();
             let hint = match now {
                 Finding::Met | Finding::MetBut(_) => format!("; {WRITE}"),
-                Finding::Unmet(_) | Finding::NotTestable(_) => String::new(),
+                Finding::ByProcess(_) | Finding::Unmet(_) | Finding::NotTestable(_) => {
+                    String::new()
+                }
             };
             format!(
                 "is {}, where {} was expected{why}{hint}",

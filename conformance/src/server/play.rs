@@ -64,7 +64,10 @@ impl Play {
                 Step::UrlRequired { count, list } => self.require_urls(count, *list),
                 Step::TaskFails { count } => self.fail_task(count).await,
                 Step::Close {} => {
-                    self.session.send(Outgoing::Close);
+                    self.session.send(Outgoing::Close {
+                        last: wire::reply(&self.id, &self.result()),
+                        about: self.id.clone(),
+                    });
                     Flow::Ended
                 }
                 Step::Wait(point) => self.wait(*point).await,

@@ -27,8 +27,9 @@ use crate::{
 pub(crate) enum Outgoing {
     /// Writes these messages at once. `about` is the client's request to which they belong.
     Write { messages: Vec<Value>, about: Value },
-    /// Ends.
-    Close,
+    /// Ends. Over HTTP there is no connection to close: the call ends with `last`, and the session
+    /// is known no more.
+    Close { last: Value, about: Value },
 }
 
 /// A connection, shared by its reader and by the calls being played.

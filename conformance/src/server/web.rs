@@ -1,6 +1,7 @@
 //! Servers over Streamable HTTP, each under its name: `http://127.0.0.1:PORT/NAME`.
 //!
-//! In 2025-11-25 `initialize` opens a session with an id of its own. In 2026-07-28 the protocol has
+//! In 2025-11-25 `initialize` opens a session with an id of its own, and a server that is to close the
+//! connection forgets it instead: the client hears 404 then, and has to open another. In 2026-07-28 the protocol has
 //! none, and a session of the record is what lies between two discoveries.
 
 use std::{
@@ -8,7 +9,10 @@ use std::{
     convert::Infallible,
     io,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use axum::{
@@ -79,6 +83,8 @@ struct Streams {
     session: Session,
     /// By the id of the request that they answer.
     responses: Arc<Mutex<HashMap<String, mpsc::UnboundedSender<Value>>>>,
+    /// Whether the server knows it no more.
+    is_over: Arc<AtomicBool>,
 }
 
 async fn receive(
@@ -131,12 +137,14 @@ impl Sessions {
             let streams = Streams {
                 session,
                 responses: Arc::default(),
+                is_over: Arc::default(),
             };
             tokio::spawn(streams.clone().write(outgoing));
             open.insert(key.clone(), streams);
         }
         let streams = open.get(&key).cloned()?;
-        Some((key, streams))
+        let is_over = streams.is_over.load(Ordering::Acquire);
+        (!is_over).then_some((key, streams))
     }
 }
 
@@ -163,7 +171,15 @@ impl Streams {
 
     /// Puts what the session writes into the responses to which it belongs.
     async fn write(self, mut outgoing: mpsc::UnboundedReceiver<Outgoing>) {
-        while let Some(Outgoing::Write { messages, about }) = outgoing.recv().await {
+        while let Some(next) = outgoing.recv().await {
+            let (messages, about) = match next {
+                Outgoing::Write { messages, about } => (messages, about),
+                Outgoing::Close { last, about } => {
+                    // Before the client knows that the call has ended, and makes the next one.
+                    self.is_over.store(true, Ordering::Release);
+                    (vec![last], about)
+                }
+            };
             let mut responses = lock(&self.responses);
             for message in messages {
                 let is_reply = message.get("method").is_none() && message["id"] == about;

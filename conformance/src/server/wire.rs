@@ -215,6 +215,7 @@ pub(super) fn roots_entry() -> Value {
 pub(super) fn bad_entry(bad: BadEntry) -> Value {
     match bad {
         BadEntry::Null => Value::Null,
+        BadEntry::NoParams => json!({"method": Kind::Elicitation.method()}),
         BadEntry::UnknownMethod => json!({"method": "elicitation/conjure", "params": {}}),
         BadEntry::WrongType => {
             let mut entry = entry(Kind::Elicitation);

@@ -52,6 +52,7 @@ impl Play {
             door,
             keys: entries.keys().cloned().collect(),
             state,
+            by_method_alone: None,
             fate,
             polls: 0,
             answers: Vec::new(),
@@ -86,6 +87,9 @@ impl Play {
             let (group, mut entries) =
                 self.ask_together(Door::Round, &sizes, step.roots, state.clone(), fate);
             if let Some(bad) = step.bad_entry {
+                let mut record = self.session.stage.recorder.lock();
+                record.groups[group].by_method_alone = bad.by_method_alone();
+                drop(record);
                 // Behind the others, for those who look at one after another.
                 entries.insert(format!("unreadable-{group}"), wire::bad_entry(bad));
             }
