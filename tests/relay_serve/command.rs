@@ -24,9 +24,9 @@ use crate::harness::{Answer, Response_, Server, call, events, question, rest, re
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     stderr: Receiver<String>,
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ fn command(folder: &TempDir, settings: &str) -> Command {
 }
 
 impl Served {
-    fn start(settings: &str) -> Self {
+    pub(crate) fn start(settings: &str) -> Self {
         Self::start_with(settings, |command| command)
     }
 

@@ -93,7 +93,8 @@ pub(crate) fn run(options: &Options) -> Exit {
         Ok(prepared) => prepared,
         Err(exit) => return exit,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread sees what arrives in its order; several let requests overtake one another.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     match runtime {
