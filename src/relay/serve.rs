@@ -47,8 +47,10 @@
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
 //! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
 //! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
-//! for, and its server with it. No time limit ends a stream or a call: people are slow. How many
-//! connections clients open is not bounded here.
+//! for, and its server with it. No time limit ends a stream or a call: people are slow. Connections
+//! of clients: [`MOST_CONNECTIONS`]; the log says once when there are so many, those without a
+//! request are closed then, and others wait to be accepted. A connection without a request for
+//! 5 min is closed in any case, and so is one whose client has gone without a word.
 
 mod body;
 mod connections;
@@ -78,7 +80,7 @@ use reqwest::Url;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
 
-pub use self::error::RelayError;
+pub use self::{connections::MOST_CONNECTIONS, error::RelayError};
 use self::{
     guard::Guard,
     metrics::Relayed,
