@@ -33,10 +33,10 @@
 //! # Order
 //!
 //! What comes on one stream leaves in its order. Requests over different connections have none in
-//! HTTP, and the relay gives them none: a client that opens the session's stream and calls at the
-//! same moment may have its call arrive first, more often than without a relay. A server that
-//! asks on a stream that is not there yet loses its question then; one that asks on the call's
-//! own does not.
+//! HTTP: a server that asks on a session's stream before the client has opened it may lose its
+//! question, with the relay or without. The relay adds nothing to that: on a runtime of one thread,
+//! as the command's, requests are seen in the order in which they arrive, and what a session sends
+//! after it asked for its stream waits, 1 s at most, until that is on its way over a connection.
 //!
 //! Refusals reach the server side by side, and the client's own messages between them. What a
 //! server replays to a client that resumes is charged again: the ids of events and requests are
@@ -47,10 +47,13 @@
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
 //! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
 //! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
-//! for, and its server with it. No time limit ends a stream or a call: people are slow. How many
-//! connections clients open is not bounded here.
+//! for, and its server with it. No time limit ends a stream or a call: people are slow. Connections
+//! of clients: [`MOST_CONNECTIONS`]; the log says once when there are so many, those without a
+//! request are closed then, and others wait to be accepted. A connection without a request for
+//! 5 min is closed in any case, and so is one whose client has gone without a word.
 
 mod body;
+mod connections;
 mod error;
 mod events;
 mod exchange;
@@ -59,6 +62,7 @@ mod guard;
 mod headers;
 mod judged;
 mod metrics;
+mod order;
 mod refusals;
 mod request;
 mod router;
@@ -70,16 +74,13 @@ mod upstream;
 
 use std::{collections::BTreeMap, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
 
-use axum::{
-    http::{HeaderMap, HeaderName, HeaderValue},
-    serve::ListenerExt,
-};
+use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
 
-pub use self::error::RelayError;
+pub use self::{connections::MOST_CONNECTIONS, error::RelayError};
 use self::{
     guard::Guard,
     metrics::Relayed,
@@ -253,37 +254,27 @@ impl Relay {
     ///
     /// # Cancel safety
     ///
-    /// When dropped, no connection is accepted any more, and the open ones go on.
+    /// When dropped, every connection breaks off.
     pub async fn serve(
         self,
         listener: TcpListener,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let shared = Arc::new(self.shared(&listener)?);
-        let (closing, ended) = (shared.closing.clone(), shared.ended.clone());
-        let listener = listener.tap_io(|stream| {
-            // Without it small events wait for one another; with it nothing else changes.
-            let _ = stream.set_nodelay(true);
-        });
+        let closing = shared.closing.clone();
         let router = router::router(Arc::clone(&shared));
-        let serving = axum::serve(listener, router).with_graceful_shutdown({
-            let closing = closing.clone();
-            async move {
-                end.await;
-                closing.cancel();
-            }
-        });
+        let serving = connections::serve(listener, router, closing.clone());
         let out_of_time = async {
-            closing.cancelled().await;
+            end.await;
+            closing.cancel();
             time::sleep(GRACE).await;
         };
-        let result = tokio::select! {
-            result = serving => result,
-            () = out_of_time => Ok(()),
-        };
-        ended.cancel();
+        tokio::select! {
+            () = serving => {}
+            () = out_of_time => {}
+        }
         shared.sum_up();
-        result
+        Ok(())
     }
 
     fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
@@ -305,7 +296,6 @@ impl Relay {
             guard: self.guard.listening_on(listener.local_addr()?),
             closing: CancellationToken::new(),
             board: Board::new(self.mute_button),
-            ended: CancellationToken::new(),
             pool,
         })
     }
@@ -330,8 +320,6 @@ struct Shared {
     /// Streams that nobody's call waits for end.
     closing: CancellationToken,
     board: Board,
-    /// Everything ends.
-    ended: CancellationToken,
 }
 
 impl Shared {

@@ -24,9 +24,9 @@ use crate::harness::{Answer, Response_, Server, call, events, question, rest, re
 
 const PATIENCE: Duration = Duration::from_secs(300);
 
-struct Served {
+pub(crate) struct Served {
     child: Child,
-    urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     stderr: Receiver<String>,
     folder: TempDir,
 }
@@ -43,7 +43,7 @@ fn command(folder: &TempDir, settings: &str) -> Command {
 }
 
 impl Served {
-    fn start(settings: &str) -> Self {
+    pub(crate) fn start(settings: &str) -> Self {
         Self::start_with(settings, |command| command)
     }
 
@@ -293,6 +293,36 @@ async fn only_https_needs_root_certificates() {
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(stderr.contains("cannot set up TLS: "), "{stderr}");
     assert_eq!(output.status.code(), Some(69));
+}
+
+/// Systems give a process 256 or 1024 to begin with.
+#[cfg(target_os = "linux")]
+#[test]
+fn it_lets_itself_have_the_open_files_that_it_may_need() {
+    let folder = TempDir::new().unwrap();
+    let settings = command(&folder, &settings("http://a.example", 1));
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", "ulimit -Sn 64; exec \"$@\"", "sh"])
+        .arg(settings.get_program())
+        .args(settings.get_args())
+        .args(["--listen", "127.0.0.1:0"])
+        .current_dir(&folder)
+        .stdout(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let mut url = String::new();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    stdout.read_line(&mut url).unwrap();
+    let limits = fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let line = limits
+        .lines()
+        .find(|line| line.starts_with("Max open files"));
+    let mut numbers = line.unwrap().split_whitespace().skip(3);
+    let mut next = || numbers.next().unwrap().parse::<u64>().unwrap();
+    let (soft, hard) = (next(), next());
+    assert_eq!(soft, hard.min(4096), "{url}");
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod command;
 mod guard;
 mod harness;
 mod operating;
+mod order;
 mod passing;
 mod proofs;
 mod questions;

@@ -8,7 +8,7 @@ use std::{
 };
 
 use mcp_question_throttle::{
-    relay::serve::{Relay, RelayError, path_of},
+    relay::serve::{MOST_CONNECTIONS, Relay, RelayError, path_of},
     settings::Loaded,
     throttle::Throttle,
 };
@@ -93,7 +93,8 @@ pub(crate) fn run(options: &Options) -> Exit {
         Ok(prepared) => prepared,
         Err(exit) => return exit,
     };
-    let runtime = tokio::runtime::Builder::new_multi_thread()
+    // One thread sees what arrives in its order; several let requests overtake one another.
+    let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     match runtime {
@@ -128,7 +129,25 @@ fn prepare(options: &Options) -> Result<(Loaded, Relay), Exit> {
     Ok((loaded, relay))
 }
 
+/// Lets this process have as many files open as it may need, if it may: a stream takes a connection
+/// to the client and one to the server.
+#[cfg(unix)]
+fn raise_open_files() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    const NEEDED: u64 = 4 * MOST_CONNECTIONS as u64;
+    let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) else {
+        return;
+    };
+    if soft < NEEDED && setrlimit(Resource::RLIMIT_NOFILE, NEEDED.min(hard), hard).is_err() {
+        tracing::debug!("the number of open files stays {soft}");
+    }
+}
+
+#[cfg(not(unix))]
+const fn raise_open_files() {}
+
 async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
+    raise_open_files();
     let listening = async {
         let signals = signals::Signals::new()?;
         let listener = TcpListener::bind(options.listen).await?;

@@ -15,6 +15,7 @@ use axum::{
 use bytes::{Bytes, BytesMut};
 use futures::TryStreamExt;
 use percent_encoding::percent_decode_str;
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Server, Shared, body, failure, headers,
@@ -64,10 +65,17 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
     if call.id.is_none() {
         row.questions.note_answer(&body);
     }
+    let opening = match parts.method {
+        Method::GET => Some(row.openings.begin()),
+        _ => {
+            row.openings.settle().await;
+            None
+        }
+    };
     let sent = headers::to_server(&parts.headers);
     let response = server
         .upstream
-        .send(&parts.method, parts.uri.query(), &sent, &body)
+        .send(&parts.method, parts.uri.query(), &sent, &body, opening)
         .await;
     let response = match response {
         Ok(response) => response,
@@ -99,7 +107,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         ends: match parts.method {
             // Nobody waits for the answer to a call there, and clients open it again.
             Method::GET => shared.closing.clone(),
-            _ => shared.ended.clone(),
+            _ => CancellationToken::new(),
         },
     };
     answer(side, judge, response).await

@@ -10,7 +10,6 @@ use std::{
 };
 
 use axum::http::{HeaderMap, Method};
-use bytes::Bytes;
 use reqwest::Url;
 use tokio::{sync::Semaphore, time};
 
@@ -118,7 +117,7 @@ async fn post(reply: &Reply, to: &Address) -> Result<(), String> {
             &Method::POST,
             to.url.clone(),
             &to.headers,
-            &Bytes::from(body),
+            Some(body.into()),
         )
         .await
         .map_err(|failure| failure.to_string())?;

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::refusals::Refusals;
+use super::{order::Openings, refusals::Refusals};
 use crate::{limits::ServerName, relay::open::Questions, throttle::Throttle};
 
 /// Protocol sessions of one server that have windows of their own.
@@ -25,6 +25,7 @@ pub(super) struct Row {
     pub(super) session: Arc<crate::throttle::Session>,
     pub(super) refusals: Refusals,
     pub(super) questions: Arc<Questions>,
+    pub(super) openings: Openings,
 }
 
 /// The sessions of one server.
@@ -58,6 +59,7 @@ impl Sessions {
                 session: Arc::new(throttle.session(server.clone())),
                 refusals: Refusals::default(),
                 questions: Arc::default(),
+                openings: Openings::default(),
             })
         };
         Self {
@@ -133,6 +135,7 @@ impl Sessions {
             session: Arc::new(self.throttle.session(self.server.clone())),
             refusals: Refusals::default(),
             questions: Arc::default(),
+            openings: Openings::default(),
         })
     }
 

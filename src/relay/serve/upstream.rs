@@ -4,9 +4,9 @@ use std::{collections::HashMap, error::Error, fmt, time::Duration};
 
 use axum::http::{HeaderMap, Method, StatusCode, header::LOCATION};
 use bytes::Bytes;
-use reqwest::{Client, Response, Url, redirect};
+use reqwest::{Body, Client, Response, Url, redirect};
 
-use super::guard::is_loopback;
+use super::{guard::is_loopback, order::Opening};
 
 /// How long a connection may take to be made.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -126,13 +126,15 @@ impl Upstream {
         })
     }
 
-    /// Sends a request, and follows redirects that stay at the server.
+    /// Sends a request, and follows redirects that stay at the server. It is on its way once
+    /// `opening` is dropped.
     pub(super) async fn send(
         &self,
         method: &Method,
         query: Option<&str>,
         headers: &HeaderMap,
         body: &Bytes,
+        mut opening: Option<Opening>,
     ) -> Result<Response, Failure> {
         let mut url = self.url.clone();
         if let Some(query) = query {
@@ -143,6 +145,11 @@ impl Upstream {
             url.set_query(Some(&both));
         }
         for _ in 0..=MOST_REDIRECTS {
+            let body = match opening.take() {
+                Some(opening) if body.is_empty() => Some(Body::wrap(opening)),
+                _ if body.is_empty() && method != Method::POST => None,
+                _ => Some(body.clone().into()),
+            };
             let response = self.once(method, url.clone(), headers, body).await?;
             let status = response.status();
             let Some(to) = location(&url, &response) else {
@@ -169,7 +176,7 @@ impl Upstream {
         method: &Method,
         url: Url,
         headers: &HeaderMap,
-        body: &Bytes,
+        body: Option<Body>,
     ) -> Result<Response, Failure> {
         let mut all = headers.clone();
         for (name, value) in &self.headers {
@@ -178,8 +185,8 @@ impl Upstream {
             }
         }
         let mut request = self.client.request(method.clone(), url).headers(all);
-        if !body.is_empty() || method == Method::POST {
-            request = request.body(body.clone());
+        if let Some(body) = body {
+            request = request.body(body);
         }
         request.send().await.map_err(|error| Failure::Unreachable {
             host: self.host(),
