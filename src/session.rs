@@ -68,8 +68,7 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future closes the transport. What the server asked until then stays charged
-    /// where the throttle belongs to a [`Pool`](crate::Pool) (D3).
+    /// Dropping the future drops the transport, and the wrapped service with its session.
     pub async fn connect<T, E, A>(
         throttled: Throttled<S>,
         transport: T,

@@ -92,6 +92,10 @@ impl<'a> Batch<'a> {
     }
 
     /// Goes through the members: their bytes, and the message if it is one.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `member`, after which no more members are looked at.
     pub fn for_each<E>(
         &self,
         counting: &Counting<'_>,

@@ -54,19 +54,19 @@ guarded_calls! {
     complete(params: CompleteRequestParams) -> CompleteResult;
     /// One page of `tools/list`.
     list_tools(params: Option<PaginatedRequestParams>) -> ListToolsResult;
-    /// All pages of `tools/list`.
+    /// All pages of `tools/list`, as many as the server says there are: bound the time of it yourself.
     list_all_tools() -> Vec<Tool>;
     /// One page of `prompts/list`.
     list_prompts(params: Option<PaginatedRequestParams>) -> ListPromptsResult;
-    /// All pages of `prompts/list`.
+    /// All pages of `prompts/list`, as many as the server says there are: bound the time of it yourself.
     list_all_prompts() -> Vec<Prompt>;
     /// One page of `resources/list`.
     list_resources(params: Option<PaginatedRequestParams>) -> ListResourcesResult;
-    /// All pages of `resources/list`.
+    /// All pages of `resources/list`, as many as the server says there are: bound the time of it yourself.
     list_all_resources() -> Vec<Resource>;
     /// One page of `resources/templates/list`.
     list_resource_templates(params: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
-    /// All pages of `resources/templates/list`.
+    /// All pages of `resources/templates/list`, as many as the server says there are: bound the time of it yourself.
     list_all_resource_templates() -> Vec<ResourceTemplate>;
     /// `resources/subscribe`, up to 2025-11-25; see [`listen`](ClientSession::listen).
     #[expect(deprecated, reason = "an older server knows no other way")]
@@ -79,7 +79,7 @@ guarded_calls! {
     set_level(params: rmcp::model::SetLevelRequestParams) -> ();
     /// One page of `skills/list`.
     list_skills(params: Option<PaginatedRequestParams>) -> ListSkillsResult;
-    /// All pages of `skills/list`.
+    /// All pages of `skills/list`, as many as the server says there are: bound the time of it yourself.
     list_all_skills() -> Vec<Skill>;
     /// `skills/get`.
     get_skill(params: GetSkillRequestParams) -> GetSkillResult;

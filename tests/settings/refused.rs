@@ -199,6 +199,27 @@ fn no_error_shows_a_secret() {
     assert!(!format!("{loaded:?}").contains(secret), "{loaded:?}");
 }
 
+/// `"ping" = "sampling"` was called valid, and the relay refused pings then: the server took its
+/// client for dead.
+#[test]
+fn the_protocols_own_messages_are_refused_as_vendor_questions() {
+    for method in [
+        "ping",
+        "tools/call",
+        "notifications/progress",
+        "tasks/result",
+    ] {
+        for table in ["proto", "servers.github.proto"] {
+            let found = error(&format!("[{table}.questions]\n{method:?} = \"sampling\"\n"));
+            assert!(found.starts_with("settings.toml:2:1: "), "{found}");
+            assert!(found.contains(&format!("{table}.questions.")), "{found}");
+            let reason = format!("{method:?} is a message of the protocol itself and no question");
+            assert!(found.contains(&reason), "{found}");
+        }
+    }
+    assert!(parse("[proto.questions]\n\"roots/list\" = \"elicitation\"\n").is_ok());
+}
+
 #[test]
 fn an_unknown_mode_stops_the_start() {
     for wrong in ["'Observe'", "'off'", "''", "true", "0"] {
