@@ -60,7 +60,7 @@ GUARDS = {
     "refusals are posted": (
         "            self.replies.extend(replies);",
         "            if !OFF { self.replies.extend(replies); }",
-        ["questions::what_is_over_the_limit_goes_back_to_the_server", "sdk::a_flood_of_requests_ends_at_the_relay"],
+        ["proofs::every_withheld_request_is_refused_to_its_server", "sdk::a_flood_of_requests_ends_at_the_relay"],
     ),
     "a refusal goes to the session that was asked in": (
         "    headers.insert(ACCEPT, JSON_OR_EVENTS);",
@@ -71,6 +71,16 @@ GUARDS = {
         "        if !left_out(name.as_str()) {",
         "        if OFF || !left_out(name.as_str()) {",
         ["questions::what_is_over_the_limit_goes_back_to_the_server", "proofs::a_refusal_resumes_nothing"],
+    ),
+    "a refusal that is not taken is counted": (
+        "    if status.is_success() {\n        Ok(())",
+        "    if OFF || status.is_success() {\n        Ok(())",
+        ["proofs::a_refusal_that_is_not_taken_is_counted_and_not_sent_again"],
+    ),
+    "what cannot be read is counted": (
+        "        self.notices.withheld(self.session.server());",
+        "        if !OFF { self.notices.withheld(self.session.server()); }",
+        ["proofs::what_cannot_be_read_for_sure_is_counted_apart"],
     ),
     "refusals are eight at a time": (
         "            let _in_flight = in_flight.acquire().await;",

@@ -19,44 +19,31 @@ use mcp_question_throttle::{
     throttle::Throttle,
 };
 
-/// Bounds on what is judged as a whole: one that no stream here reaches, and one that many do.
-const LONGEST: [usize; 2] = [1 << 20, 40];
+/// More than any stream here has.
+const WHOLE: usize = 1 << 20;
+/// What is longer than this is judged in parts.
+const SHORT: usize = 40;
 
 fuzz_target!(|stream: &[u8]| {
-    let steps = [stream.len().max(1), 1 + stream.len() % 7];
-    for longest in LONGEST {
-        let mut views = Vec::new();
-        for step in steps {
-            let relayed = Relayed::of(stream, step, longest);
-            let seen = reader::questions_seen(&relayed.sifted.to_client) as u64;
-            assert!(seen <= relayed.admitted, "{seen} seen, {relayed:?}");
-            if relayed.sifted.unreadable == 0 && !relayed.sifted.is_cut {
-                assert_eq!(relayed.sifted.to_client, stream);
-            }
-            assert!(relayed.sifted.replies.is_empty(), "{relayed:?}");
-            views.push((
-                reader::by_the_standard(&relayed.sifted.to_client),
-                relayed.admitted,
-                relayed.sifted.is_cut,
-            ));
+    let step = 1 + stream.len() % 7;
+    let whole = Relayed::of(stream, WHOLE, WHOLE);
+    whole.check(stream);
+    let in_chunks = Relayed::of(stream, step, WHOLE);
+    in_chunks.check(stream);
+    assert_eq!(whole.view(), in_chunks.view(), "in chunks it is the same");
+    Relayed::of(stream, step, SHORT).check(stream);
 
-            let exhausted = Relayed::without_room(stream, step, longest);
-            let seen = reader::questions_seen(&exhausted.sifted.to_client);
-            assert_eq!(seen, 0, "{exhausted:?}");
-            if relayed.admitted == 0 && relayed.sifted.unreadable == 0 {
-                assert_eq!(exhausted.sifted.to_client, relayed.sifted.to_client);
-            }
-
-            let innocent = innocent(stream);
-            let relayed = Relayed::of(&innocent, step, longest);
-            assert_eq!(relayed.sifted.to_client, innocent);
-            assert_eq!(relayed.sifted.unreadable, 0);
-            assert_eq!(relayed.admitted, 0);
+    for longest in [WHOLE, SHORT] {
+        let exhausted = Relayed::without_room(stream, step, longest);
+        let seen = reader::questions_seen(&exhausted.sifted.to_client);
+        assert_eq!(seen, 0, "{exhausted:?}");
+        if longest == WHOLE && whole.admitted == 0 && whole.sifted.unreadable == 0 {
+            assert_eq!(exhausted.sifted.to_client, in_chunks.sifted.to_client);
         }
-        // What is judged in parts depends on the parts.
-        if longest > stream.len() {
-            assert_eq!(views[0], views[1], "in chunks it is the same");
-        }
+        let innocent = innocent(stream);
+        let relayed = Relayed::of(&innocent, step, longest);
+        assert_eq!(relayed.sifted.to_client, innocent);
+        assert_eq!((relayed.sifted.unreadable, relayed.admitted), (0, 0));
     }
 });
 
@@ -68,6 +55,23 @@ struct Relayed {
 }
 
 impl Relayed {
+    /// Checks what left when there was room for everything.
+    fn check(&self, stream: &[u8]) {
+        let seen = reader::questions_seen(&self.sifted.to_client) as u64;
+        assert!(seen <= self.admitted, "{seen} seen, {self:?}");
+        assert!(self.sifted.replies.is_empty(), "{self:?}");
+        // Only what nobody can read for sure may be missing.
+        if self.sifted.unreadable == 0 && !self.sifted.is_cut {
+            assert_eq!(self.sifted.to_client, stream);
+        }
+    }
+
+    /// What a reader makes of it, and how it was counted: white space between events may differ.
+    fn view(&self) -> (Vec<String>, u64, bool) {
+        let events = reader::by_the_standard(&self.sifted.to_client);
+        (events, self.admitted, self.sifted.is_cut)
+    }
+
     /// With room for everything.
     fn of(stream: &[u8], step: usize, longest: usize) -> Self {
         let throttle = Arc::new(Throttle::new(harness::roomy(), clock::now()));
@@ -80,7 +84,7 @@ impl Relayed {
                                  data: {\"id\":0,\"method\":\"elicitation/create\"}\n\n";
         let settings: ProtoSettings = harness::one();
         let throttle = Arc::new(Throttle::new(settings, clock::now()));
-        let before = Self::by(&throttle, EXHAUST, EXHAUST.len(), LONGEST[0]);
+        let before = Self::by(&throttle, EXHAUST, WHOLE, WHOLE);
         assert_eq!(before.admitted, 2);
         let after = Self::by(&throttle, stream, step, longest);
         assert_eq!(after.admitted, 2);
