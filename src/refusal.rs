@@ -217,7 +217,18 @@ impl Refusal {
 
     /// Whether a server would be told the same.
     pub(crate) fn reads_like(&self, other: &Self) -> bool {
-        self.cause() == other.cause() && self.method == other.method
+        let cause = self.cause();
+        // Of what can never fit, the number is told.
+        let never_fits = matches!(
+            cause,
+            Cause::LimitExceeded {
+                retry_after: None,
+                ..
+            }
+        );
+        cause == other.cause()
+            && self.method == other.method
+            && (!never_fits || self.questions == other.questions)
     }
 
     /// Why.
@@ -312,7 +323,11 @@ impl fmt::Display for Refusal {
                 write!(f, "question refused: {limit} allows {max} per minute")?;
                 match retry_after {
                     Some(retry) => write!(f, "; retry in {} s", retry.as_secs()),
-                    None => f.write_str(", and this round asks for more at once; do not retry it"),
+                    None => write!(
+                        f,
+                        ", which {} questions at once can never fit; do not retry, ask for fewer",
+                        self.questions
+                    ),
                 }
             }
             Cause::LimiterSaturated { retry_after } => {
@@ -422,7 +437,8 @@ mod tests {
                 limit: LimitName::SamplingPerMinute,
                 max: 60,
                 retry_after: None,
-            }),
+            })
+            .counted(0, 61),
             refused(Cause::LimiterSaturated { retry_after: retry }),
             refused(Cause::LimiterSaturated { retry_after: None }),
             Refusal::new(

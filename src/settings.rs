@@ -35,6 +35,7 @@
 //! ```
 
 mod check;
+mod duplicate;
 mod environment;
 mod error;
 mod keys;

@@ -254,7 +254,7 @@ impl fmt::Debug for Reporter {
 fn log(verdict: &Verdict<'_>) {
     let Some(refusal) = verdict.refusal.or(verdict.would_refuse) else {
         tracing::debug!(
-            server = %verdict.server,
+            server = verdict.server.as_str(),
             session = verdict.session,
             door = verdict.door.as_str(),
             origin = verdict.origin.as_str(),
@@ -265,17 +265,17 @@ fn log(verdict: &Verdict<'_>) {
         return;
     };
     let observed = match verdict.outcome() {
-        Outcome::WouldRefuse => "observed only, and admitted: ",
+        Outcome::WouldRefuse => "observed only; enforced, it would be: ",
         _ => "",
     };
     // The level of an event is part of its call site, hence one for each.
     macro_rules! refused {
         ($level:ident) => {
             tracing::$level!(
-                server = %verdict.server,
+                server = verdict.server.as_str(),
                 session = verdict.session,
                 door = verdict.door.as_str(),
-            origin = verdict.origin.as_str(),
+                origin = verdict.origin.as_str(),
                 verdict = verdict.outcome().as_str(),
                 sampling = verdict.sampling,
                 elicitation = verdict.elicitation,

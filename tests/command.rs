@@ -92,12 +92,82 @@ fn help_reads_well() {
     }
 }
 
+/// What stands below the options is not wrapped by clap, and was written for 100 columns.
+#[test]
+fn help_fits_a_terminal_of_80_columns() {
+    let mut all = vec![
+        vec!["--help"],
+        vec!["check", "--help"],
+        vec!["demo", "--help"],
+    ];
+    #[cfg(unix)]
+    all.push(vec!["wrap", "--help"]);
+    #[cfg(feature = "serve")]
+    all.extend([vec!["serve", "--help"], vec!["status", "--help"]]);
+    for args in all {
+        let help = run_with("", &[("COLUMNS", "80")], &args);
+        assert_eq!(help.code, Some(0));
+        for line in help.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line}");
+        }
+    }
+}
+
 #[test]
 fn wrong_arguments() {
     insta::assert_snapshot!("no_subcommand", run(&[]).shown());
     insta::assert_snapshot!("unknown_flag", run(&["check", "--setting", "x"]).shown());
     insta::assert_snapshot!("unknown_subcommand", run(&["chekc"]).shown());
     insta::assert_snapshot!("wrong_argument", run(&["demo", "--questions", "0"]).shown());
+}
+
+#[test]
+fn a_settings_file_without_its_flag_is_answered_with_the_flag() {
+    let tip = |args: &[&str]| {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(2));
+        ended.stderr
+    };
+    let check = tip(&["check", "good.toml"]);
+    assert!(
+        check.contains("a settings file is given as `--settings good.toml`"),
+        "{check}"
+    );
+    #[cfg(feature = "serve")]
+    {
+        let serve = tip(&["serve", "good.toml"]);
+        assert!(serve.contains("`--settings good.toml`"), "{serve}");
+    }
+    let flag = tip(&["check", "--good"]);
+    assert!(!flag.contains("a settings file is given"), "{flag}");
+}
+
+/// A word that is no level was taken for a part of the program, and nothing was logged.
+#[test]
+fn a_log_filter_of_a_word_that_is_no_level_is_refused() {
+    for (filter, word) in [
+        ("verbose", "verbose"),
+        ("info, Warning", "Warning"),
+        ("rmcp", "rmcp"),
+    ] {
+        let variable = [("MCP_QUESTION_THROTTLE_LOG", filter)];
+        let ended = run_with("", &variable, &["check"]);
+        assert_eq!(ended.code, Some(2), "{filter}");
+        let expected = format!("{word:?} is no level; expected off, error, warn");
+        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+    }
+    for filter in [
+        "",
+        "WARN",
+        "2",
+        "info,rmcp=debug",
+        "off,",
+        "[question{server=a}]=debug",
+    ] {
+        let variable = [("MCP_QUESTION_THROTTLE_LOG", filter)];
+        let ended = run_with("", &variable, &["check"]);
+        assert_eq!(ended.code, Some(0), "{filter}: {}", ended.stderr);
+    }
 }
 
 #[test]
@@ -143,6 +213,46 @@ fn check_shows_what_is_in_force_and_where_it_came_from() {
 #[test]
 fn check_without_a_file_shows_the_defaults() {
     insta::assert_snapshot!(run(&["check"]).shown());
+}
+
+/// `check` called settings valid that `serve` refuses.
+#[cfg(feature = "serve")]
+#[test]
+fn check_tells_why_serve_would_not_start() {
+    for (settings, reason) in [
+        (
+            "[servers.status]\nurl = \"https://a.example/\"\n",
+            "settings.toml:2:7: servers.status: the relay has a page of this name",
+        ),
+        (
+            "[servers.a]\nurl = \"https://a.example:99999/\"\n",
+            "settings.toml:2:7: servers.a.url: no URL that can be requested",
+        ),
+    ] {
+        let args = ["check", "--settings", "settings.toml"];
+        let ended = run_with(settings, &[], &args);
+        assert_eq!(ended.code, Some(0));
+        let expected = format!("warning: `serve` would not start: {reason}");
+        assert!(ended.stdout.contains(&expected), "{}", ended.stdout);
+        let json = run_with(
+            settings,
+            &[],
+            &["check", "--settings", "settings.toml", "--json"],
+        );
+        let warning = &json.json()["warnings"][0];
+        assert_eq!(warning["level"], "warning");
+        assert!(
+            warning["message"].as_str().unwrap().contains(reason),
+            "{warning}"
+        );
+    }
+    let wrapped = "[servers.status]\ncommand = \"x\"\n";
+    let ended = run_with(wrapped, &[], &["check", "--settings", "settings.toml"]);
+    assert!(
+        !ended.stdout.contains("would not start"),
+        "{}",
+        ended.stdout
+    );
 }
 
 #[test]

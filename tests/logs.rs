@@ -12,7 +12,7 @@ use std::{
 
 use mcp_question_throttle::{
     ClientSession, Pool, Throttled,
-    limits::{AskRounds, AskTtl},
+    limits::{AskRounds, AskTtl, ThrottleMode},
 };
 use rmcp::model::{CallToolRequestParams, GetTaskParams};
 use serde_json::{Value, json};
@@ -121,7 +121,7 @@ async fn an_event_says_all_but_the_question() {
         panic!("{admitted:#?}")
     };
     for field in [
-        "server=github",
+        r#"server="github""#,
         "session=1",
         r#"door="server_request""#,
         "sampling=1",
@@ -133,7 +133,7 @@ async fn an_event_says_all_but_the_question() {
         panic!("{refused:#?}")
     };
     for field in [
-        "server=github",
+        r#"server="github""#,
         "session=1",
         r#"door="server_request""#,
         "sampling=1",
@@ -212,6 +212,32 @@ async fn nothing_that_a_server_wrote_is_logged() {
         );
     }
     assert!(all.iter().all(|line| !line.contains("MARKER")), "{all:#?}");
+}
+
+/// It said "observed only, and admitted: question refused".
+#[tokio::test(start_paused = true)]
+async fn what_is_only_observed_is_not_told_as_refused() {
+    let (lines, _listening) = Lines::listen();
+    let (handler, _events) = Handler::open();
+    let settings = limits(1, 1).with_throttle_mode(ThrottleMode::Observe);
+    // A name as text ends somewhere.
+    let throttled = Pool::new(settings).wrap("my server=a", handler).unwrap();
+    let (_session, mut server) = connect(throttled).await;
+    for id in 0..2 {
+        server.send(&question(S, id)).await;
+        server.receive().await;
+    }
+    let warnings = lines.at(Level::WARN);
+    let [observed] = warnings.as_slice() else {
+        panic!("{warnings:#?}")
+    };
+    let told = "message=observed only; enforced, it would be: question refused: \
+                proto.samplingPerMinute allows 1 per minute; retry in 60 s ";
+    assert!(observed.contains(told), "{observed}");
+    assert!(
+        observed.contains(r#"server="my server=a" session=1"#),
+        "{observed}"
+    );
 }
 
 /// With the windows off, a server could once have every question that expires warned of.

@@ -354,3 +354,29 @@ async fn a_window_does_not_slide_on_the_wire() {
         assert!(!is_refusal(&server.receive().await), "question {id}");
     }
 }
+
+/// It spoke of a "round" also where an error -32042 asked, and named no number.
+#[tokio::test(start_paused = true)]
+async fn what_can_never_fit_is_told_with_its_number() {
+    let (handler, _events) = Handler::open();
+    let (session, mut server) = connect(Throttled::new(handler, limits(9, 2))).await;
+    let serve = async {
+        let call = server.request("tools/call").await;
+        let page = json!({"mode": "url", "message": "m", "url": "https://x", "elicitationId": "e"});
+        let error =
+            json!({"code": -32042, "message": "m", "data": {"elicitations": vec![page; 3]}});
+        server.answer_error(&call, error).await;
+    };
+    let call = session.call_tool(CallToolRequestParams::new("t"));
+    let (called, ()) = tokio::join!(call, serve);
+    let CallError::Refused(refused) = called.unwrap_err() else {
+        panic!("not refused");
+    };
+    let error = serde_json::to_value(refused.refusal()).unwrap();
+    assert_eq!(
+        error["message"],
+        "question refused: proto.elicitationPerMinute allows 2 per minute, which 3 questions at \
+         once can never fit; do not retry, ask for fewer"
+    );
+    assert_eq!(error["data"].get("retryAfterSeconds"), None);
+}

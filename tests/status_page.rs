@@ -402,3 +402,33 @@ fn without_a_relay_it_says_so() {
         "{error}"
     );
 }
+
+/// `127.0.0.1:7460` was called a URL that "builder error", and `http://.../status` asked for
+/// `/status/status`.
+#[test]
+fn the_relay_is_found_by_whatever_names_it() {
+    let demo = Demo::start(Some(1));
+    let at = |url: &str| {
+        let args = ["status", "--json", "--url", url];
+        Command::new(COMMAND).args(args).output().unwrap()
+    };
+    let address = demo.url.trim_start_matches("http://").trim_end_matches('/');
+    for url in [
+        address.to_owned(),
+        address.replace("127.0.0.1", "localhost"),
+        format!("http://{address}/status"),
+        format!("{address}/status/"),
+    ] {
+        let found = at(&url);
+        assert!(found.status.success(), "{url}: {found:?}");
+    }
+    for url in ["7460", "", "ftp://127.0.0.1"] {
+        let refused = at(url);
+        assert_eq!(refused.status.code(), Some(2), "{url}");
+        let said = String::from_utf8(refused.stderr).unwrap();
+        assert!(
+            said.contains("expected the URL that `serve` listens at"),
+            "{said}"
+        );
+    }
+}

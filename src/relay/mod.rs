@@ -45,6 +45,9 @@
 //! under two names may ask twice as much. It counts questions, not what they cost. A refusal is
 //! no consent: what a refused question was to guard must not be done.
 //!
+//! `proto.askTTL` and `proto.askRounds` do nothing here: only what shows a prompt can close it, and
+//! only what sends a call's rounds knows which are one call's.
+//!
 //! Over a pipe a request is answered under its id in every revision. The one of 2026-07-28 knows
 //! no responses of a client; a server that broke it by asking can be told in no other way.
 

@@ -41,7 +41,7 @@ impl Notices {
         // The 1st, 10th, 100th, ...: a flood of frames must not become a flood of log lines.
         if unreadable == 10_u64.pow(unreadable.ilog10()) {
             tracing::warn!(
-                server = %server,
+                server = server.as_str(),
                 unreadable,
                 "withheld a frame that is not one JSON value in one line and may hold a question"
             );

@@ -349,7 +349,7 @@ impl Shared {
             let refused: u64 = kinds.iter().map(KindSnapshot::refused).sum();
             let would_refuse: u64 = kinds.iter().map(KindSnapshot::would_refuse).sum();
             tracing::info!(
-                server = %server.name,
+                server = server.name.as_str(),
                 admitted,
                 refused,
                 would_refuse,

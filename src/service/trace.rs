@@ -17,7 +17,7 @@ impl QuestionSpan {
     pub(super) fn new(session: &Session, kind: QuestionKind, arrival: Arrival) -> Self {
         let span = tracing::info_span!(
             "question",
-            server = %session.server(),
+            server = session.server().as_str(),
             session = session.number(),
             kind = kind.as_str(),
             door = arrival.door.as_str(),

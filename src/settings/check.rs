@@ -7,6 +7,7 @@ use toml::{
 };
 
 use super::{
+    duplicate,
     error::{Fault, Problem},
     keys::{self, SCALARS, Scalar},
     origin::{Origins, Source},
@@ -75,10 +76,14 @@ impl Check<'_> {
         let message = error.message();
         let fault = || Fault::Syntax(message.to_owned());
         let Some((keys, value)) = value_at(document, offset) else {
-            // Of a key that stands there twice, the parser keeps the first alone.
             let twice = error.span().filter(|_| message == "duplicate key");
-            let key = twice.and_then(|span| self.text.get(span));
-            return self.report(offset, &keys::shown(key.unwrap_or_default()), fault());
+            let key = twice.map(|span| {
+                duplicate::name(self.text, span, |place| {
+                    let value = value_at(document, place);
+                    value.is_some_and(|(_, value)| value.get_ref().as_table().is_none())
+                })
+            });
+            return self.report(offset, &key.unwrap_or_default(), fault());
         };
         let path = keys
             .iter()

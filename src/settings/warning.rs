@@ -9,7 +9,7 @@ use super::{
     server::{Endpoint, ServerEntry},
 };
 use crate::{
-    limits::{LimitName, ServerName, ThrottleMode},
+    limits::{LimitName, ProtoSettings, ServerName, ThrottleMode},
     question::QuestionKind,
 };
 
@@ -90,6 +90,14 @@ pub enum Warning {
         /// Whom it concerns.
         server: Option<ServerName>,
     },
+    /// Settings that a relay does not hold to, of servers that a relay can reach.
+    #[non_exhaustive]
+    NotInARelay {
+        /// Whom it concerns.
+        server: Option<ServerName>,
+        /// Which ones.
+        settings: Vec<LimitName>,
+    },
     /// Every question of a server is refused.
     #[non_exhaustive]
     Muted {
@@ -107,9 +115,10 @@ impl Warning {
             | Self::OnlySessionLimit { .. }
             | Self::SessionLimitNotBelow { .. }
             | Self::Observed { .. } => Level::Warning,
-            Self::NoSessionLimit { .. } | Self::Unbounded { .. } | Self::Muted { .. } => {
-                Level::Note
-            }
+            Self::NoSessionLimit { .. }
+            | Self::Unbounded { .. }
+            | Self::NotInARelay { .. }
+            | Self::Muted { .. } => Level::Note,
         }
     }
 }
@@ -167,6 +176,17 @@ impl fmt::Display for Warning {
                 ThrottleMode::SETTING,
                 ThrottleMode::Enforce.as_str()
             ),
+            Self::NotInARelay { server, settings } => {
+                let names: Vec<_> = settings.iter().map(|limit| limit.as_str()).collect();
+                write!(
+                    f,
+                    "{}: {} {} nothing in a relay (`wrap` and `serve`), which can neither close \
+                     a client's prompt nor tell which rounds are one call's",
+                    Whom(server.as_ref()),
+                    names.join(" and "),
+                    if names.len() == 1 { "does" } else { "do" }
+                )
+            }
             Self::Muted { server } => write!(
                 f,
                 "{}: it is muted, so every question of it is refused",
@@ -215,12 +235,41 @@ pub(super) fn find(loaded: &Loaded) -> Vec<Warning> {
             let server = server.cloned();
             warnings.push(Warning::Observed { server });
         }
+        warnings.extend(not_in_a_relay(loaded, server));
     }
     let muted = loaded.settings.muted().iter().cloned();
     warnings.extend(muted.map(|server| Warning::Muted { server }));
     // The sort is stable: what matters more comes first, and within that each server's together.
     warnings.sort_by_key(|warning| warning.level() == Level::Note);
     warnings
+}
+
+/// Of a server, what its own table changes; of all, what is not as by default: where a relay can
+/// reach the server, or any.
+fn not_in_a_relay(loaded: &Loaded, server: Option<&ServerName>) -> Option<Warning> {
+    let is_reached = |name: &ServerName| {
+        let entry = loaded.servers.get(name);
+        entry.is_some_and(|entry| entry.endpoint().is_some())
+    };
+    let (base, relayed) = match server {
+        None => (
+            ProtoSettings::default(),
+            loaded.servers.keys().any(is_reached),
+        ),
+        Some(name) => (loaded.settings.proto().clone(), is_reached(name)),
+    };
+    let proto = loaded.proto_of(server);
+    let mut settings = Vec::new();
+    if proto.ask_rounds != base.ask_rounds {
+        settings.push(LimitName::AskRounds);
+    }
+    if proto.ask_ttl != base.ask_ttl {
+        settings.push(LimitName::AskTtl);
+    }
+    (relayed && !settings.is_empty()).then(|| Warning::NotInARelay {
+        server: server.cloned(),
+        settings,
+    })
 }
 
 fn windows(

@@ -48,9 +48,17 @@ impl Served {
     }
 
     fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
+        Self::start_listening(settings, "127.0.0.1:0", change)
+    }
+
+    fn start_listening(
+        settings: &str,
+        listen: &str,
+        change: impl Fn(&mut Command) -> &mut Command,
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         let mut child = change(&mut command(&folder, settings))
-            .args(["--listen", "127.0.0.1:0"])
+            .args(["--listen", listen])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -443,4 +451,84 @@ async fn a_flood_costs_bounded_memory() {
     assert!(read("/").await.contains("<script"));
     let grown = served.peak_memory() - before;
     assert!(grown <= 16 * 1024 * 1024, "{grown} bytes more");
+}
+
+/// Each was accepted and never matched, so that every request got 403.
+#[test]
+fn names_that_can_never_match_are_refused_with_their_form() {
+    for (flag, value, form) in [
+        (
+            "--allow-host",
+            "http://x",
+            "without scheme, port and path; was x meant?",
+        ),
+        (
+            "--allow-host",
+            "relay.example:7460",
+            "was relay.example meant?",
+        ),
+        (
+            "--allow-origin",
+            "app.example",
+            "was https://app.example meant?",
+        ),
+        (
+            "--allow-origin",
+            "https://app.example/",
+            "was https://app.example meant?",
+        ),
+        ("--listen", "7461", "was 127.0.0.1:7461 meant?"),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let ended = command(&folder, &settings("http://127.0.0.1:1/", 1))
+            .args([flag, value])
+            .output()
+            .unwrap();
+        assert_eq!(ended.status.code(), Some(2), "{flag} {value}");
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert!(said.contains(form), "{said}");
+    }
+}
+
+/// On every address, its clients come by a name as well, and were not told why they got 403.
+#[tokio::test]
+async fn who_listens_for_others_is_told_how_they_come_in() {
+    let start = |args: &[&str]| {
+        let args = args.to_vec();
+        Served::start_listening(
+            &settings("http://127.0.0.1:1/", 1),
+            "0.0.0.0:0",
+            move |command| command.args(&args),
+        )
+    };
+    let served = start(&[]);
+    let log = served.logged("is no loopback address");
+    assert!(
+        log.contains("put an address of this machine in its place"),
+        "{log}"
+    );
+    assert!(
+        log.contains("get 403 unless --allow-host gives it"),
+        "{log}"
+    );
+    let port = served.urls[0].strip_prefix("http://0.0.0.0:").unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let request = |name, value| {
+        let request = client
+            .get(format!("http://127.0.0.1:{port}"))
+            .header(name, value);
+        async {
+            soon(soon(request.send()).await.unwrap().text())
+                .await
+                .unwrap()
+        }
+    };
+    let refused = request("host", "relay.example").await;
+    assert!(refused.contains("--allow-host lets in a name"), "{refused}");
+    let refused = request("origin", "https://app.example").await;
+    assert!(refused.contains("--allow-origin allows one"), "{refused}");
+
+    let named = start(&["--allow-host", "relay.example"]);
+    let log = named.logged("is no loopback address");
+    assert!(!log.contains("unless --allow-host"), "{log}");
 }

@@ -256,3 +256,44 @@ fn a_file_that_cannot_be_read_is_named() {
     let loaded = settings::load_with(file.path(), &Environment::empty()).unwrap();
     assert_eq!(loaded.settings().proto().ask_rounds.get(), 3);
 }
+
+/// The name began at the last table: `askRounds` of whom?
+#[test]
+fn a_key_that_stands_twice_is_named_in_full() {
+    for (text, expected) in [
+        (
+            "[proto]\naskRounds = 1\naskRounds = 2",
+            "3:1: proto.askRounds: ",
+        ),
+        (
+            "[servers.\"a b\".proto]\naskTTL = \"5m\"\n\n  askTTL = \"6m\"",
+            "4:3: servers.\"a b\".proto.askTTL: ",
+        ),
+        (
+            "proto.askRounds = 1\nproto.askRounds = 2",
+            "2:7: proto.askRounds: ",
+        ),
+        ("[servers.a]\n[servers.a]", "2:10: servers.a: "),
+        ("[proto]\n[ proto ]", "2:3: proto: "),
+        (
+            "[servers.a]\nargs = [\n  'x',\n  ['y'],\n]\ncommand = 'x'\ncommand = 'y'",
+            "7:1: servers.a.command: ",
+        ),
+    ] {
+        let found = error(text);
+        assert_eq!(
+            found,
+            format!("settings.toml:{expected}duplicate key"),
+            "{text}"
+        );
+    }
+}
+
+/// It said the reverse: "not a header that is neither ...".
+#[test]
+fn a_header_of_the_connection_is_refused_in_words_that_say_so() {
+    let found = error("[servers.a]\nurl = 'https://a.example'\nheaders = { Host = 'x' }");
+    let expected = "servers.a.headers.Host: expected a header name that is not one of the \
+                    connection, the body or the protocol";
+    assert!(found.ends_with(expected), "{found}");
+}

@@ -131,3 +131,37 @@ fn what_is_valid_yet_unwise_is_said() {
         .collect();
     insta::assert_snapshot!(warnings.join("\n"));
 }
+
+/// A relay cannot hold to either, and `check` printed both as in force.
+#[test]
+fn settings_that_a_relay_does_not_hold_to_are_told_of() {
+    let notes = |text: &str| -> Vec<String> {
+        let warnings = parse(text).unwrap().warnings();
+        let notes = warnings.iter().map(ToString::to_string);
+        notes.filter(|it| it.contains("relay")).collect()
+    };
+    let server = "[servers.a]\ncommand = 'x'\n";
+    let common = "[proto]\naskTTL = '1m'\n";
+    assert_eq!(
+        notes(&format!("{common}{server}")),
+        [
+            "[proto]: proto.askTTL does nothing in a relay (`wrap` and `serve`), which can neither \
+          close a client's prompt nor tell which rounds are one call's"
+        ]
+    );
+    assert_eq!(notes(common), Vec::<String>::new(), "no relay is in sight");
+    assert_eq!(notes(server), Vec::<String>::new(), "as by default");
+    let both = "[servers.a]\nurl = 'http://a'\n[servers.a.proto]\naskTTL = '1m'\naskRounds = 3";
+    let both = notes(both);
+    assert_eq!(both.len(), 1, "{both:?}");
+    assert!(
+        both[0].starts_with("server \"a\": proto.askRounds and proto.askTTL do nothing in a relay"),
+        "{both:?}"
+    );
+    let elsewhere = "[servers.a.proto]\naskTTL = '1m'\n[servers.b]\nurl = 'http://b'";
+    assert_eq!(
+        notes(elsewhere),
+        Vec::<String>::new(),
+        "its host connects it"
+    );
+}

@@ -51,10 +51,11 @@ pub(crate) fn run(options: &Options) -> Exit {
 /// The environment variables, for `--help`.
 fn variables() -> String {
     let mut help = format!(
-        "{HEADER}Environment variables{HEADER:#} (above [proto] of the file, below a server's own table):"
+        "{HEADER}Environment variables{HEADER:#} (above [proto] of the file, below a server's own\n\
+         table), each with its setting:"
     );
     for (name, variable) in settings_variables() {
-        help += &format!("\n  {name:<33}  {variable}");
+        help += &format!("\n  {variable}\n      {name}");
     }
     help
 }
@@ -89,19 +90,43 @@ fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {
         )?;
         print_settings(out, &loaded.in_force(Some(name)))?;
     }
-    let warnings = loaded.warnings();
+    let warnings = warnings(loaded);
     if !warnings.is_empty() {
         writeln!(out)?;
     }
-    for warning in &warnings {
-        let style = match warning.level() {
+    for (level, warning) in &warnings {
+        let style = match level {
             Level::Warning => WARNING,
             Level::Note => NOTE,
         };
-        let level = warning.level().as_str();
+        let level = level.as_str();
         writeln!(out, "{style}{level}:{style:#} {warning}")?;
     }
     Ok(())
+}
+
+/// What deserves a look, the more important first.
+fn warnings(loaded: &Loaded) -> Vec<(Level, String)> {
+    let of_settings = loaded.warnings();
+    let of_settings = of_settings.iter().map(|it| (it.level(), it.to_string()));
+    not_served(loaded).into_iter().chain(of_settings).collect()
+}
+
+/// Why `serve` would not start with servers that are valid otherwise.
+#[cfg(feature = "serve")]
+fn not_served(loaded: &Loaded) -> Option<(Level, String)> {
+    use mcp_question_throttle::relay::serve::{Relay, RelayError};
+
+    match Relay::new(loaded) {
+        // Without a URL it is not meant to; and TLS is that of the machine it will run on.
+        Ok(_) | Err(RelayError::NoServer | RelayError::Client(_)) => None,
+        Err(error) => Some((Level::Warning, format!("`serve` would not start: {error}"))),
+    }
+}
+
+#[cfg(not(feature = "serve"))]
+const fn not_served(_loaded: &Loaded) -> Option<(Level, String)> {
+    None
 }
 
 /// The setting of the status page: name, value, origin.
@@ -169,12 +194,16 @@ fn valid_as_json(loaded: &Loaded) -> Value {
         })
         .collect();
     let page = status_page(loaded);
+    let warnings = warnings(loaded);
+    let warnings = warnings
+        .iter()
+        .map(|(level, message)| json!({"level": level.as_str(), "message": message}));
     json!({
         "ok": true,
         "settings": settings(None),
         "statusPage": [{"name": page.0, "value": page.1, "origin": page.2}],
         "servers": servers,
-        "warnings": loaded.warnings(),
+        "warnings": warnings.collect::<Vec<_>>(),
     })
 }
 

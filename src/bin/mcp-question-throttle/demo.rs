@@ -62,6 +62,7 @@ pub(crate) struct Options {
         long,
         value_name = "ADDRESS:PORT",
         default_value = "127.0.0.1:7460",
+        value_parser = crate::addresses::listen,
         requires = "serve"
     )]
     listen: std::net::SocketAddr,

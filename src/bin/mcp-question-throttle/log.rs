@@ -4,7 +4,7 @@ use std::{env, io};
 
 use clap::ValueEnum;
 use mcp_question_throttle::settings::LOG_VARIABLE;
-use tracing_subscriber::{EnvFilter, fmt};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt};
 
 /// How the log looks.
 #[derive(Clone, Copy, Debug, Default, ValueEnum)]
@@ -42,15 +42,39 @@ impl Options {
     pub(crate) fn start(&self, default: &str) -> Result<(), String> {
         let filter = env::var_os(LOG_VARIABLE);
         let text = filter.as_deref().unwrap_or(default.as_ref());
+        let wrong = |error: &dyn std::fmt::Display| {
+            format!("environment variable {LOG_VARIABLE}={text:?}: {error}")
+        };
+        let filter = text.to_string_lossy();
+        no_bare_words(&filter).map_err(|error| wrong(&error))?;
         let filter = EnvFilter::builder()
-            .parse(text.to_string_lossy())
-            .map_err(|error| format!("environment variable {LOG_VARIABLE}={text:?}: {error}"))?;
+            .parse(filter)
+            .map_err(|error| wrong(&error))?;
         let log = fmt().with_env_filter(filter).with_writer(io::stderr);
         match self.log_format {
             Format::Text => log.with_ansi(coloured()).init(),
             Format::Json => log.json().init(),
         }
         Ok(())
+    }
+}
+
+/// A word alone is a level here. The filter would take any other for a part of the program that
+/// logs everything, and most are a level misspelt, so that nothing is logged.
+fn no_bare_words(filter: &str) -> Result<(), String> {
+    // Filters by spans and their fields have commas of their own, and levels behind them.
+    if filter.contains('[') {
+        return Ok(());
+    }
+    let words = filter.split(',').map(str::trim);
+    match words.into_iter().find(|word| {
+        !word.contains('=') && !word.is_empty() && word.parse::<LevelFilter>().is_err()
+    }) {
+        None => Ok(()),
+        Some(word) => Err(format!(
+            "{word:?} is no level; expected off, error, warn, info, debug or trace, each alone or \
+             as in rmcp=debug"
+        )),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The command: arguments, log and exit code. What each subcommand does is in its own module.
 
+#[cfg(feature = "serve")]
+mod addresses;
 mod check;
 mod demo;
 mod exit;
@@ -84,14 +86,26 @@ impl Command {
     }
 }
 
-/// The commonest mistake is a server's command without the `--` before it.
+/// Says what to write for the commonest mistakes: a server's command without the `--` before it,
+/// and a settings file without its flag.
 fn with_tip(mut error: clap::Error) -> clap::Error {
-    let is_wrap = env::args_os().any(|argument| argument == "wrap");
-    if is_wrap && error.kind() == ErrorKind::UnknownArgument {
-        let tip = "the server's own command stands behind `--`: wrap --server NAME -- COMMAND...";
-        let tip = ContextValue::StyledStrs(vec![tip.into()]);
-        error.insert(ContextKind::Suggested, tip);
+    if error.kind() != ErrorKind::UnknownArgument {
+        return error;
     }
+    let has = |word: &str| env::args_os().any(|argument| argument == word);
+    let found = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(found)) => found.clone(),
+        _ => String::new(),
+    };
+    let tip = if has("wrap") {
+        "the server's own command stands behind `--`: wrap --server NAME -- COMMAND...".to_owned()
+    } else if (has("check") || has("serve")) && !found.starts_with('-') {
+        format!("a settings file is given as `--settings {found}`")
+    } else {
+        return error;
+    };
+    let tip = ContextValue::StyledStrs(vec![tip.into()]);
+    error.insert(ContextKind::Suggested, tip);
     error
 }
 

@@ -1,5 +1,7 @@
 //! `serve`: the HTTP relay, in front of every server of the settings that has a URL.
 
+mod help;
+
 use std::{
     io::{self, Write},
     net::SocketAddr,
@@ -15,61 +17,17 @@ use mcp_question_throttle::{
 use tokio::net::TcpListener;
 
 use crate::{
+    addresses,
     exit::{self, Exit},
     settings,
 };
-
-const AFTER_HELP: &str = r#"FILE names the servers:
-
-  [servers.github]
-  url = "https://mcp.example/mcp"
-  headers = { Authorization = "Bearer ..." }   # only if the client sends none
-
-It prints the URL of each; give that one to the client, in place of the server's own.
-
-Claude Code, by command:
-
-  claude mcp add --transport http github http://127.0.0.1:7460/github
-
-Cursor (.cursor/mcp.json):
-
-  { "mcpServers": { "github": { "url": "http://127.0.0.1:7460/github" } } }
-
-VS Code (.vscode/mcp.json):
-
-  { "servers": { "github": { "type": "http", "url": "http://127.0.0.1:7460/github" } } }
-
-goose (config.yaml):
-
-  extensions:
-    github:
-      type: streamable_http
-      enabled: true
-      name: github
-      uri: http://127.0.0.1:7460/github
-
-Codex (config.toml):
-
-  [mcp_servers.github]
-  url = "http://127.0.0.1:7460/github"
-
-All clients of a server share its windows. A session is one of the protocol (Mcp-Session-Id), or,
-where the protocol has none (2026-07-28), the path: give clients that are to have windows of their
-own a path each, as in /github/work and /github/home, up to 64.
-
-The relay carries tokens, it does not log in. A client that logs in by OAuth checks that the server
-is at the URL it was given, so put a server with such a login behind `wrap` and a stdio bridge.
-
-Signals: SIGHUP reads the limits of FILE again, and counts stay; a file that is wrong changes
-nothing, and the log says so. Servers are read at the start only. SIGTERM and SIGINT end streams at
-once and calls after 5 s; the second one ends everything at once."#;
 
 /// Hold the servers of a file to the limits, between clients and their URLs
 ///
 /// Listens for MCP over Streamable HTTP, at /NAME for each `[servers.NAME]` with a `url`, and passes
 /// everything on, apart from questions over the limit, which are refused in the client's place.
 #[derive(Debug, clap::Args)]
-#[command(after_long_help = AFTER_HELP)]
+#[command(after_long_help = help::AFTER_HELP)]
 pub(crate) struct Options {
     /// The settings file (TOML)
     #[arg(long, value_name = "FILE")]
@@ -77,14 +35,15 @@ pub(crate) struct Options {
 
     /// Where to listen; port 0 takes a free one
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7460")]
+    #[arg(value_parser = addresses::listen)]
     listen: SocketAddr,
 
-    /// A host name to answer to, apart from loopback and the address listened on
-    #[arg(long, value_name = "NAME")]
+    /// A host name to answer to, as relay.example, apart from loopback and the address listened on
+    #[arg(long, value_name = "NAME", value_parser = addresses::host)]
     allow_host: Vec<String>,
 
     /// An origin whose pages may send requests, as https://app.example, apart from loopback
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = addresses::origin)]
     allow_origin: Vec<String>,
 }
 
@@ -162,10 +121,7 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
         }
     };
     if !address.ip().is_loopback() {
-        tracing::warn!(
-            "{address} is no loopback address: whoever reaches it can use the servers, with the \
-             headers of the settings"
-        );
+        warn_of_strangers(address, !options.allow_host.is_empty());
     }
     if let Err(error) = announce(address, &relay) {
         return exit::fail(Exit::Internal, format_args!("cannot print: {error}"));
@@ -199,6 +155,24 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
             }
         }
     }
+}
+
+/// Says who can come in, and how.
+fn warn_of_strangers(address: SocketAddr, has_name: bool) {
+    let every = if address.ip().is_unspecified() {
+        "; in the URLs put an address of this machine in its place"
+    } else {
+        ""
+    };
+    let named = if has_name {
+        ""
+    } else {
+        "; clients that come by a host name get 403 unless --allow-host gives it"
+    };
+    tracing::warn!(
+        "{address} is no loopback address: whoever reaches it can use the servers, with the \
+         headers of the settings{every}{named}"
+    );
 }
 
 /// Prints the URL of each server.

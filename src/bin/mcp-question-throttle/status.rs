@@ -5,10 +5,13 @@ mod print;
 use std::{io::Write, time::Duration};
 
 use clap::ValueHint;
-use reqwest::Client;
+use reqwest::{Client, Url};
 use serde_json::Value;
 
-use crate::exit::{self, Exit};
+use crate::{
+    addresses,
+    exit::{self, Exit},
+};
 
 /// How often it is asked for anew with `--watch`.
 const EVERY: Duration = Duration::from_secs(1);
@@ -23,8 +26,8 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) struct Options {
     /// Where `serve` listens
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:7460/")]
-    #[arg(value_hint = ValueHint::Url)]
-    url: String,
+    #[arg(value_hint = ValueHint::Url, value_parser = addresses::status)]
+    url: Url,
 
     /// Print the JSON of /status, one line each time
     #[arg(long)]
@@ -50,13 +53,13 @@ pub(crate) fn run(options: &Options) -> Exit {
 }
 
 async fn show(options: &Options) -> Exit {
-    let url = format!("{}/status", options.url.trim_end_matches('/'));
+    let url = &options.url;
     let client = match Client::builder().timeout(PATIENCE).no_proxy().build() {
         Ok(client) => client,
         Err(error) => return exit::fail(Exit::Internal, error),
     };
     loop {
-        let status = match fetch(&client, &url).await {
+        let status = match fetch(&client, url).await {
             Ok(status) => status,
             Err(reason) => {
                 let reason = format_args!("no status at {url}: {reason}");
@@ -78,9 +81,9 @@ async fn show(options: &Options) -> Exit {
     }
 }
 
-async fn fetch(client: &Client, url: &str) -> Result<Value, String> {
+async fn fetch(client: &Client, url: &Url) -> Result<Value, String> {
     let answer = client
-        .get(url)
+        .get(url.clone())
         .send()
         .await
         .map_err(|error| reason(&error))?;

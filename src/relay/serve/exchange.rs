@@ -80,7 +80,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
     let response = match response {
         Ok(response) => response,
         Err(failure) => {
-            tracing::warn!(server = %server.name, "{failure}");
+            tracing::warn!(server = server.name.as_str(), "{failure}");
             return failure::answer(StatusCode::BAD_GATEWAY, failure);
         }
     };

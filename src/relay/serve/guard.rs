@@ -37,8 +37,10 @@ impl Guard {
 
     /// Whether a request may come in; if not, why.
     pub(super) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), &'static str> {
-        const HOST_REASON: &str = "the Host is neither a loopback address nor one listened on";
-        const ORIGIN_REASON: &str = "the Origin is neither a loopback address nor one allowed";
+        const HOST_REASON: &str = "the Host is neither a loopback address nor one listened \
+                                   on; --allow-host lets in a name";
+        const ORIGIN_REASON: &str = "the Origin is neither a loopback address nor one allowed; \
+                                     --allow-origin allows one";
         let mut hosts = headers.get_all(HOST).iter();
         let (Some(host), None) = (hosts.next(), hosts.next()) else {
             return Err("a request has one Host");

@@ -40,7 +40,11 @@ impl Undelivered {
         let count = self.0.fetch_add(1, Ordering::Relaxed) + 1;
         // The 1st, 10th, 100th, ...
         if count == 10_u64.pow(count.ilog10()) {
-            tracing::warn!(server = %server, undelivered = count, "a refusal did not reach the server: {reason}");
+            tracing::warn!(
+                server = server.as_str(),
+                undelivered = count,
+                "a refusal did not reach the server: {reason}"
+            );
         }
     }
 }

@@ -265,7 +265,11 @@ pub(super) async fn mute(
     } else {
         throttle.unmute(&server.name);
     }
-    tracing::warn!(server = %server.name, muted = order.muted, "muted or unmuted on the status page");
+    tracing::warn!(
+        server = server.name.as_str(),
+        muted = order.muted,
+        "muted or unmuted on the status page"
+    );
     file("application/json", json(&shared, SHOWN))
 }
 

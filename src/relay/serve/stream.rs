@@ -105,7 +105,7 @@ impl Stream {
             Ok(None) => self.end(),
             Err(error) => {
                 let error = error.without_url();
-                tracing::debug!(server = %self.side.address.server, %error, "a stream broke off");
+                tracing::debug!(server = self.side.address.server.as_str(), %error, "a stream broke off");
                 self.failed = Some(error);
                 self.end();
             }
@@ -125,7 +125,7 @@ impl Stream {
         let address = &self.side.address;
         if sifted.is_endpoint {
             tracing::warn!(
-                server = %address.server,
+                server = address.server.as_str(),
                 "the server speaks HTTP+SSE of 2024-11-05, which is not relayed"
             );
         }

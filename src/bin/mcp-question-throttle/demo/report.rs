@@ -105,7 +105,7 @@ fn refused_by(out: &mut impl Write, limits: &ProtoSettings, runs: &[Run]) -> io:
             .and_then(|limit| Some((limit, limits.window_limit(limit)?)))
             .map(|(limit, max)| {
                 format!(
-                    "allows {} per minute and {}",
+                    "allows {} per minute per {}",
                     max.get(),
                     limit.scope().as_str()
                 )
