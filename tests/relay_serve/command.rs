@@ -47,7 +47,10 @@ impl Served {
         Self::start_with(settings, |command| command)
     }
 
-    fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
+    pub(crate) fn start_with(
+        settings: &str,
+        change: impl Fn(&mut Command) -> &mut Command,
+    ) -> Self {
         let folder = TempDir::new().unwrap();
         let mut child = change(&mut command(&folder, settings))
             .args(["--listen", "127.0.0.1:0"])
@@ -102,7 +105,7 @@ impl Served {
         self.child.wait().unwrap()
     }
 
-    async fn call(&self) -> Response_ {
+    pub(crate) async fn call(&self) -> Response_ {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let sent = client.post(&self.urls[0]).body(call(1).to_string()).send();
         Response_::of(soon(sent).await.unwrap()).await
