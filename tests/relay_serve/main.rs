@@ -20,3 +20,4 @@ mod sessions;
 mod support;
 #[cfg(all(target_os = "linux", feature = "command"))]
 mod tls;
+mod transport;
