@@ -42,6 +42,14 @@
 //! server replays to a client that resumes is charged again: the ids of events and requests are
 //! the server's, and prove nothing.
 //!
+//! # Transport
+//!
+//! HTTP/1.1 on both sides; to the server over TLS if its URL is https. Certificates are verified as
+//! the system does; a private authority is added to the system's, or on Linux named by
+//! `SSL_CERT_FILE` or `SSL_CERT_DIR`, which then stand in place of the system's. They are read when
+//! a [`Relay`] is made. A client that begins with HTTP/2 is turned away at once. Trailers are
+//! dropped: no client of the protocol reads any.
+//!
 //! # What is bounded
 //!
 //! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:

@@ -47,7 +47,7 @@ impl Served {
         Self::start_with(settings, |command| command)
     }
 
-    fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
+    pub(crate) fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
         Self::start_listening(settings, "127.0.0.1:0", change)
     }
 
@@ -110,7 +110,7 @@ impl Served {
         self.child.wait().unwrap()
     }
 
-    async fn call(&self) -> Response_ {
+    pub(crate) async fn call(&self) -> Response_ {
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let sent = client.post(&self.urls[0]).body(call(1).to_string()).send();
         Response_::of(soon(sent).await.unwrap()).await

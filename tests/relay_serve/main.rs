@@ -8,6 +8,7 @@ mod command;
 mod guard;
 mod harness;
 mod operating;
+#[cfg(all(unix, feature = "command"))]
 mod order;
 mod passing;
 mod proofs;
@@ -17,3 +18,6 @@ mod sdk;
 mod sessions;
 #[path = "../support/mod.rs"]
 mod support;
+#[cfg(all(target_os = "linux", feature = "command"))]
+mod tls;
+mod transport;

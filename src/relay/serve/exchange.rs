@@ -66,9 +66,9 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         row.questions.note_answer(&body);
     }
     let opening = match parts.method {
-        Method::GET => Some(row.openings.begin()),
+        Method::GET => Some(row.openings.begin(id)),
         _ => {
-            row.openings.settle().await;
+            row.openings.settle(id).await;
             None
         }
     };

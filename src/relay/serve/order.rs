@@ -7,11 +7,12 @@
 use std::{
     convert::Infallible,
     pin::Pin,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     task::{Context, Poll},
     time::Duration,
 };
 
+use axum::http::HeaderValue;
 use bytes::Bytes;
 use futures::future;
 use http_body::{Body, Frame, SizeHint};
@@ -21,38 +22,45 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 /// Nothing is held back longer, for a connection that is slow to be made.
 const LONGEST_HOLD: Duration = Duration::from_secs(1);
 
-/// The streams of a session that are not on their way to the server yet.
+/// The streams that are not on their way to the server yet, with the ids of their sessions: a row
+/// may have several.
 #[derive(Debug, Default)]
-pub(super) struct Openings(Mutex<Vec<CancellationToken>>);
+pub(super) struct Openings(Mutex<Vec<(Option<HeaderValue>, CancellationToken)>>);
 
 impl Openings {
-    /// A stream is to be opened. It is on its way when what this returns is dropped.
-    pub(super) fn begin(&self) -> Opening {
+    /// A session's stream is to be opened. It is on its way when what this returns is dropped.
+    pub(super) fn begin(&self, session: Option<&HeaderValue>) -> Opening {
         let opening = CancellationToken::new();
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|opening| !opening.is_cancelled());
-        all.push(opening.clone());
+        self.pending().push((session.cloned(), opening.clone()));
         Opening {
             _on_its_way: opening.drop_guard(),
         }
     }
 
-    /// Waits until all that have begun are on their way, or have had their time.
+    /// Waits until all streams of a session that were to be opened before are on their way, or have
+    /// had their time.
     ///
     /// # Cancel safety
     ///
     /// It only waits.
-    pub(super) async fn settle(&self) {
-        let begun = {
-            let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            all.retain(|opening| !opening.is_cancelled());
-            all.clone()
-        };
-        if !begun.is_empty() {
-            let all = future::join_all(begun.iter().map(CancellationToken::cancelled));
+    pub(super) async fn settle(&self, session: Option<&HeaderValue>) {
+        let before: Vec<_> = self
+            .pending()
+            .iter()
+            .filter(|(of, _)| of.as_ref() == session)
+            .map(|(_, opening)| opening.clone())
+            .collect();
+        if !before.is_empty() {
+            let all = future::join_all(before.iter().map(CancellationToken::cancelled));
             // In vain or not, it goes on.
             let _ = time::timeout(LONGEST_HOLD, all).await;
         }
+    }
+
+    fn pending(&self) -> MutexGuard<'_, Vec<(Option<HeaderValue>, CancellationToken)>> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|(_, opening)| !opening.is_cancelled());
+        all
     }
 }
 
@@ -93,11 +101,14 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn what_comes_later_waits_for_those_before_it_and_for_no_other() {
         let openings = Openings::default();
-        assert!(openings.settle().now_or_never().is_some());
-        let (first, second) = (openings.begin(), openings.begin());
-        let mut later = Box::pin(openings.settle());
+        let id = HeaderValue::from_static("s");
+        let id = Some(&id);
+        assert!(openings.settle(id).now_or_never().is_some());
+        let (first, second) = (openings.begin(id), openings.begin(id));
+        let mut later = Box::pin(openings.settle(id));
         assert!(later.as_mut().now_or_never().is_none());
-        let _third = openings.begin();
+        assert!(openings.settle(None).now_or_never().is_some());
+        let _third = openings.begin(id);
         drop(second);
         assert!(later.as_mut().now_or_never().is_none());
         drop(first);
@@ -107,9 +118,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn nothing_waits_longer_than_a_bound() {
         let openings = Openings::default();
-        let _stuck = [openings.begin(), openings.begin()];
+        let _stuck = [openings.begin(None), openings.begin(None)];
         let before = clock::now();
-        openings.settle().await;
+        openings.settle(None).await;
         // The timer's steps are of a millisecond.
         assert_eq!((clock::now() - before).as_secs(), LONGEST_HOLD.as_secs());
     }

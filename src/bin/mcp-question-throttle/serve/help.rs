@@ -51,6 +51,11 @@ The relay carries tokens, it does not log in. A client that logs in by OAuth
 checks that the server is at the URL it was given, so put a server with such a
 login behind `wrap` and a stdio bridge.
 
+An https server is trusted as the system trusts it. For a private authority add
+its certificate to the system's; on Linux SSL_CERT_FILE or SSL_CERT_DIR name
+what is trusted in place of the system's. Clients speak plain HTTP/1.1 with the
+relay.
+
 Signals: SIGHUP reads the limits of FILE again, and counts stay; a file that is
 wrong changes nothing, and the log says so. Servers are read at the start only.
 SIGTERM and SIGINT end streams at once and calls after 5 s; the second one ends

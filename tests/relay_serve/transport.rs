@@ -1,0 +1,152 @@
+//! Connections of both sides: slow, gone, or of another kind.
+
+use bytes::Bytes;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+};
+
+use crate::harness::{Answer, Relayed, Response_, Server, call, chunk, limited, soon};
+
+/// A relay in front of a server whose connections the test holds in its hands.
+async fn by_hand() -> (Relayed, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    (Relayed::with_settings(&limited(&url)).await, listener)
+}
+
+/// The next connection, once a whole call came over it.
+async fn called(listener: &TcpListener) -> TcpStream {
+    let (mut stream, _) = soon(listener.accept()).await.unwrap();
+    read_call(&mut stream).await;
+    stream
+}
+
+async fn read_call(stream: &mut TcpStream) {
+    let end = call(1).to_string();
+    let mut text = String::new();
+    while !text.ends_with(&end) {
+        text.push(char::from(soon(stream.read_u8()).await.unwrap()));
+    }
+    assert_eq!(text.matches("POST ").count(), 1);
+}
+
+/// Whether the other side closed it.
+async fn is_closed(stream: &mut TcpStream) -> bool {
+    !matches!(soon(stream.read(&mut [0])).await, Ok(1..))
+}
+
+const ANSWER: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}";
+const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\
+                        transfer-encoding: chunked\r\n\r\na\r\ndata: {}\n\n\r\n";
+const HALF_A_BODY: &[u8] =
+    b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{";
+
+#[tokio::test]
+async fn a_server_that_is_busy_says_when_to_come_back() {
+    for status in [429, 500, 503] {
+        let mut server =
+            Server::start(move |_| Answer::new(status, "later").with("retry-after", "7")).await;
+        let relay = Relayed::start(&server).await;
+        let response = relay.call().await;
+        assert_eq!((response.status, response.text()), (status, "later"));
+        assert_eq!(response.headers["retry-after"], "7");
+        server.next().await;
+        assert!(server.rest().is_empty(), "it was asked once");
+    }
+}
+
+#[tokio::test]
+async fn a_head_may_come_in_pieces() {
+    let (relay, listener) = by_hand().await;
+    let answer = tokio::spawn(relay.post(&call(1)).send());
+    let mut server = called(&listener).await;
+    server.set_nodelay(true).unwrap();
+    for byte in ANSWER {
+        server.write_all(&[*byte]).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+    assert_eq!((answer.status, answer.text()), (200, "{}"));
+}
+
+/// At whatever point a client goes away, its server hears of it.
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_its_call() {
+    let (relay, listener) = by_hand().await;
+    for answered in [&b""[..], b"HTTP/1.1 200 OK\r\n", HALF_A_BODY] {
+        let answer = tokio::spawn(relay.post(&call(1)).send());
+        let mut server = called(&listener).await;
+        server.write_all(answered).await.unwrap();
+        answer.abort();
+        assert!(is_closed(&mut server).await, "{answered:?}");
+    }
+    let answer = tokio::spawn(relay.post(&call(1)).send());
+    let mut server = called(&listener).await;
+    server.write_all(STREAM).await.unwrap();
+    let mut answer = soon(answer).await.unwrap().unwrap();
+    assert_eq!(
+        chunk(&mut answer).await,
+        Bytes::from_static(b"data: {}\n\n")
+    );
+    drop(answer);
+    assert!(is_closed(&mut server).await);
+}
+
+#[tokio::test]
+async fn a_connection_that_was_closed_while_idle_is_replaced() {
+    let (relay, listener) = by_hand().await;
+    for _ in 0..3 {
+        let answer = tokio::spawn(relay.post(&call(1)).send());
+        let mut server = called(&listener).await;
+        server.write_all(ANSWER).await.unwrap();
+        // Closed without a word in its head.
+        drop(server);
+        let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+        assert_eq!((answer.status, answer.text()), (200, "{}"));
+    }
+}
+
+/// Whether the server began with it nobody knows.
+#[tokio::test]
+async fn a_call_that_was_sent_is_not_sent_again() {
+    let (relay, listener) = by_hand().await;
+    let answer = tokio::spawn(relay.post(&call(1)).send());
+    let mut server = called(&listener).await;
+    server.write_all(ANSWER).await.unwrap();
+    assert_eq!(soon(answer).await.unwrap().unwrap().status(), 200);
+    let answer = tokio::spawn(relay.post(&call(1)).send());
+    read_call(&mut server).await;
+    drop(server);
+    let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+    assert_eq!(answer.status, 502);
+    assert!(
+        answer.text().contains("no answer from 127.0.0.1"),
+        "{}",
+        answer.text()
+    );
+    // Anything else on its way would be there before this.
+    let next = tokio::spawn(relay.post(&call(1)).send());
+    let mut server = called(&listener).await;
+    server.write_all(ANSWER).await.unwrap();
+    assert_eq!(soon(next).await.unwrap().unwrap().status(), 200);
+}
+
+#[tokio::test]
+async fn a_client_that_begins_with_http2_is_turned_away() {
+    let mut server = Server::start(|_| Answer::json("{}")).await;
+    let relay = Relayed::start(&server).await;
+    let mut client = TcpStream::connect(relay.address).await.unwrap();
+    let settings = [0, 0, 0, 4, 0, 0, 0, 0, 0];
+    client
+        .write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        .await
+        .unwrap();
+    client.write_all(&settings).await.unwrap();
+    let mut answer = Vec::new();
+    // It may be reset as well, since not all that was sent is read.
+    let _ = soon(client.read_to_end(&mut answer)).await;
+    assert_eq!(answer, b"");
+    assert!(server.rest().is_empty());
+}
