@@ -30,6 +30,7 @@ impl<'a> Methods<'a> {
     }
 
     /// The kind and the name of `method`, if it is a question.
+    #[inline]
     pub(crate) fn classify(&self, method: &str) -> Option<(QuestionKind, Method)> {
         // The protocol's own questions are known without the settings' lock.
         self.own.classify(method).or_else(|| {

@@ -121,6 +121,7 @@ impl Method {
     }
 
     /// The method as it stands on the wire.
+    #[inline]
     #[must_use]
     pub fn as_str(&self) -> &str {
         match &self.0 {
@@ -208,6 +209,7 @@ impl QuestionMethods {
 
     /// The kind and the name of `method` if it is a question. The comparison is exact: another
     /// case or a trailing space is another method.
+    #[inline]
     #[must_use]
     pub fn classify(&self, method: &str) -> Option<(QuestionKind, Method)> {
         if let Some(kind) = protocol_kind(method) {
@@ -228,10 +230,13 @@ impl QuestionMethods {
     }
 }
 
+#[inline]
 fn protocol_kind(method: &str) -> Option<QuestionKind> {
-    QuestionKind::ALL
-        .into_iter()
-        .find(|kind| kind.method() == method)
+    match method {
+        SAMPLING_METHOD => Some(QuestionKind::Sampling),
+        ELICITATION_METHOD => Some(QuestionKind::Elicitation),
+        _ => None,
+    }
 }
 
 /// A name that cannot be a vendor question.

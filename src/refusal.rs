@@ -216,6 +216,7 @@ impl Refusal {
     }
 
     /// Whether a server would be told the same.
+    #[inline]
     pub(crate) fn reads_like(&self, other: &Self) -> bool {
         let cause = self.cause();
         // Of what can never fit, the number is told.
@@ -232,6 +233,7 @@ impl Refusal {
     }
 
     /// Why.
+    #[inline]
     #[must_use]
     pub fn cause(&self) -> Cause {
         match self.why {

@@ -266,6 +266,7 @@ impl<S> Throttled<S> {
             .map(|admitted| admitted.admission)
     }
 
+    #[inline]
     fn admit_question<M>(
         &self,
         question: &Question<M>,
@@ -337,8 +338,9 @@ impl<S> Throttled<S> {
         }
     }
 
-    /// Takes a request to the handler, if it is no question or an admitted one. No `async` block:
-    /// the request and its context are only moved on, into the handler's own future.
+    /// Takes a request to the handler, if it is no question or an admitted one. It is decided at
+    /// the call. No `async` block: the request and its context are only moved on, into the
+    /// handler's own future.
     #[inline]
     fn dispatch(
         &self,
@@ -348,21 +350,22 @@ impl<S> Throttled<S> {
     where
         S: Service<RoleClient>,
     {
-        let question = match self.sort(request) {
-            Sorted::Question(question) => question,
-            Sorted::Other(other) => {
-                return Either::Left(self.guarded.request(other, context));
+        let handler = match self.sort(request) {
+            Sorted::Question(question) => {
+                let origin = self.origin(&context.extensions);
+                let arrival = Arrival::new(Door::ServerRequest, origin);
+                match self.admit_question(&question, arrival) {
+                    Ok(admitted) => {
+                        let permit = Permit::new(self, question, admitted, arrival);
+                        Either::Left(permit.answer(context))
+                    }
+                    Err(refusal) => return Either::Right(ready(Err(refusal.into()))),
+                }
             }
+            Sorted::Other(other) => Either::Right(self.guarded.request(other, context)),
         };
-        let origin = self.origin(&context.extensions);
-        let arrival = Arrival::new(Door::ServerRequest, origin);
-        Either::Right(match self.admit_question(&question, arrival) {
-            Ok(admitted) => {
-                let permit = Permit::new(self, question, admitted, arrival);
-                Either::Left(permit.answer(context))
-            }
-            Err(refusal) => Either::Right(ready(Err(refusal.into()))),
-        })
+        // Boxed, since rmcp moves it a dozen times on the way to its task, and its size with it.
+        Either::Left(Box::pin(handler))
     }
 
     fn methods(&self) -> Methods<'_> {
@@ -374,6 +377,7 @@ impl<S> Throttled<S> {
         &self.calls
     }
 
+    #[inline]
     fn sort<M: wire::Message>(&self, message: M) -> Sorted<M> {
         cleared::sort(message, &self.methods())
     }
@@ -385,8 +389,7 @@ impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
         request: ServerRequest,
         context: RequestContext<RoleClient>,
     ) -> impl Future<Output = Result<ClientResult, ErrorData>> {
-        // Nothing is charged for a future that is never polled.
-        lazy(move |_| self.dispatch(request, context)).flatten()
+        self.dispatch(request, context)
     }
 
     fn handle_notification(

@@ -188,7 +188,7 @@ impl<T: Transport<RoleClient>> Shield<T> {
                     Seen::Question(room) => self.hand_on(room),
                     Seen::Other => {}
                 }
-                request.id = self.ids.enter(request.id.clone());
+                self.ids.enter(&mut request.id);
             }
             JsonRpcMessage::Notification(notification) => match &mut notification.notification {
                 ServerNotification::CancelledNotification(cancelled)
@@ -297,22 +297,26 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
             while !self.outbox.is_empty() && self.outbox.write_one(&mut self.transport) {
                 tokio::task::consume_budget().await;
             }
-            let mut read = if self.is_idle() {
-                self.transport.receive().await
-            } else {
-                // In a box, since rmcp moves this future for every message.
-                match Box::pin(self.read_or_write()).await {
-                    Busy::Go => continue,
-                    Busy::Ended => return None,
-                    Busy::Read(read) => read.map(|message| *message),
+            // A block of its own: were a message held while waiting below, this future would be twice
+            // as large, and rmcp moves it.
+            {
+                let mut read = if self.is_idle() {
+                    self.transport.receive().await
+                } else {
+                    // In a box, since rmcp moves this future for every message.
+                    match Box::pin(self.read_or_write()).await {
+                        Busy::Go => continue,
+                        Busy::Ended => return None,
+                        Busy::Read(read) => read.map(|message| *message),
+                    }
+                };
+                let Some(message) = &mut read else {
+                    self.ending = Some(clock::now() + LAST_WRITES);
+                    continue;
+                };
+                if self.sift(message) {
+                    return read;
                 }
-            };
-            let Some(message) = &mut read else {
-                self.ending = Some(clock::now() + LAST_WRITES);
-                continue;
-            };
-            if self.sift(message) {
-                return read;
             }
             // A flood must not keep the service's loop from its other work.
             tokio::task::consume_budget().await;

@@ -131,6 +131,7 @@ impl Reporter {
     }
 
     /// Tells of a verdict, and gives back where it was noted.
+    #[inline]
     pub(crate) fn report(
         &self,
         session: &Session,
@@ -138,6 +139,14 @@ impl Reporter {
         ask: &Ask<'_>,
         told: Told<'_>,
     ) -> Noted {
+        if self.is_heard() {
+            self.tell(session, arrival, ask, told)
+        } else {
+            Noted::default()
+        }
+    }
+
+    fn tell(&self, session: &Session, arrival: Arrival, ask: &Ask<'_>, told: Told<'_>) -> Noted {
         let verdict = Verdict {
             server: session.server(),
             session: session.number(),
@@ -307,8 +316,9 @@ fn max_of(refusal: &Refusal) -> Option<u32> {
 fn is_landmark(refusal: &Refusal) -> bool {
     let after = refusal.refused_in_window();
     let before = after.saturating_sub(u64::from(refusal.questions()));
-    // The largest power of ten that was reached.
-    after > 0 && before < 10_u64.pow(after.ilog10())
+    // The largest power of ten that was reached. Most refusals pass no multiple of ten, which is
+    // quicker to see.
+    (before == 0 || after / 10 > before / 10) && after > 0 && before < 10_u64.pow(after.ilog10())
 }
 
 #[cfg(test)]

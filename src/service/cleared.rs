@@ -26,14 +26,14 @@ impl<M> Question<M> {
 
     /// Pays for the question. One admission, one question.
     #[inline]
-    pub(crate) fn paid_by(self, admission: Admission) -> Cleared<M> {
+    pub(crate) fn paid_by(self, admission: Admission) -> (QuestionKind, Method, Cleared<M>) {
         debug_assert_eq!(
             admission.questions(),
             1,
             "an admission answers one question"
         );
         drop(admission);
-        Cleared(self.message)
+        (self.kind, self.method, Cleared(self.message))
     }
 }
 

@@ -82,17 +82,18 @@ impl<'a, S> Permit<'a, S> {
         arrival: Arrival,
     ) -> Self {
         let Admitted { admission, noted } = admitted;
+        let (kind, method, request) = question.paid_by(admission);
         let open = throttled
             .reporter
-            .open(&throttled.session, question.kind, noted)
+            .open(&throttled.session, kind, noted)
             .map(Box::new);
         Self {
             open,
             throttled,
             arrival,
-            kind: question.kind,
-            method: question.method.clone(),
-            request: question.paid_by(admission),
+            kind,
+            method,
+            request,
         }
     }
 

@@ -62,9 +62,10 @@ impl<S> Throttled<S> {
             Sorted::Question(question) => {
                 let arrival = Arrival::new(Door::WithoutId, origin);
                 let admitted = self.admit_question(&question, arrival).ok()?;
-                let span = QuestionSpan::new(&self.session, question.kind, arrival);
+                let (kind, _, cleared) = question.paid_by(admitted.admission);
+                let span = QuestionSpan::new(&self.session, kind, arrival);
                 Some(Passed {
-                    cleared: question.paid_by(admitted.admission),
+                    cleared,
                     span: Some(span),
                 })
             }

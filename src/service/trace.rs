@@ -14,6 +14,7 @@ pub(super) struct QuestionSpan {
 
 impl QuestionSpan {
     /// Begins a span below the current one.
+    #[inline]
     pub(super) fn new(session: &Session, kind: QuestionKind, arrival: Arrival) -> Self {
         let span = tracing::info_span!(
             "question",
@@ -34,6 +35,7 @@ impl QuestionSpan {
 
     /// Notes what the server traces as a link, by the names that OpenTelemetry has for its ids:
     /// it can claim to belong to any trace, and never becomes the parent of ours.
+    #[inline]
     pub(super) fn linked(self, meta: &MetaObject) -> Self {
         if !self.span.is_disabled()
             && let Some(link) = meta.get_traceparent()

@@ -6,6 +6,7 @@ use std::{
         hash_map::{Entry, RandomState},
     },
     hash::BuildHasher,
+    mem,
 };
 
 use foldhash::quality;
@@ -43,12 +44,12 @@ impl Ids {
     }
 
     /// Hands on a request, under an id that is not taken.
-    pub(super) fn enter(&mut self, id: RequestId) -> RequestId {
+    pub(super) fn enter(&mut self, id: &mut RequestId) {
         if !self.cancelled
             && let Entry::Vacant(vacant) = self.open.entry(id.clone())
         {
             vacant.insert(None);
-            return id;
+            return;
         }
         let (number, substitute) = loop {
             let number = self.next_substitute;
@@ -58,12 +59,12 @@ impl Ids {
                 break (number, substitute);
             }
         };
+        let servers = mem::replace(id, substitute.clone());
         self.substitutes
-            .entry(id.clone())
+            .entry(servers.clone())
             .or_default()
             .insert(number);
-        self.open.insert(substitute.clone(), Some(id));
-        substitute
+        self.open.insert(substitute, Some(servers));
     }
 
     /// Gives a reply the server's id; the request is answered with that.
@@ -112,6 +113,11 @@ mod tests {
         RequestId::String(id.into())
     }
 
+    fn enter(ids: &mut Ids, mut id: RequestId) -> RequestId {
+        ids.enter(&mut id);
+        id
+    }
+
     fn reply(ids: &mut Ids, mut id: RequestId) -> RequestId {
         ids.leave(&mut id);
         id
@@ -125,14 +131,14 @@ mod tests {
     fn an_id_stays_as_it_is_until_it_is_taken() {
         let mut ids = Ids::new();
         for id in [RequestId::Number(1), text("1"), text("")] {
-            assert_eq!(ids.enter(id.clone()), id);
-            let second = ids.enter(id.clone());
-            let third = ids.enter(id.clone());
+            assert_eq!(enter(&mut ids, id.clone()), id);
+            let second = enter(&mut ids, id.clone());
+            let third = enter(&mut ids, id.clone());
             assert!(second != id && third != id && second != third);
             for known in [second, id.clone(), third] {
                 assert_eq!(reply(&mut ids, known), id);
             }
-            assert_eq!(ids.enter(id.clone()), id, "free again");
+            assert_eq!(enter(&mut ids, id.clone()), id, "free again");
             assert_eq!(reply(&mut ids, id.clone()), id);
         }
         assert!(is_empty(&ids));
@@ -141,25 +147,25 @@ mod tests {
     #[test]
     fn a_substitute_that_the_server_uses_too_is_taken() {
         let mut ids = Ids::new();
-        ids.enter(text("a"));
-        let substitute = ids.enter(text("a"));
-        let other = ids.enter(substitute.clone());
+        enter(&mut ids, text("a"));
+        let substitute = enter(&mut ids, text("a"));
+        let other = enter(&mut ids, substitute.clone());
         assert_ne!(other, substitute);
         assert_eq!(reply(&mut ids, other), substitute);
         assert_eq!(reply(&mut ids, substitute), text("a"));
 
         let mut ids = Ids::new();
         let next = RequestId::Number(ids.next_substitute);
-        ids.enter(next.clone());
-        ids.enter(text("a"));
-        assert_ne!(ids.enter(text("a")), next);
+        enter(&mut ids, next.clone());
+        enter(&mut ids, text("a"));
+        assert_ne!(enter(&mut ids, text("a")), next);
     }
 
     #[test]
     fn cancelling_reaches_every_request_of_that_id() {
         let mut ids = Ids::new();
-        let known = [ids.enter(text("a")), ids.enter(text("a"))];
-        let other = ids.enter(text("b"));
+        let known = [enter(&mut ids, text("a")), enter(&mut ids, text("a"))];
+        let other = enter(&mut ids, text("b"));
         let cancelled = ids.cancel(&text("a"));
         assert_eq!(cancelled.len(), 2);
         assert!(known.iter().all(|id| cancelled.contains(id)));
@@ -171,9 +177,9 @@ mod tests {
     #[test]
     fn an_id_is_not_used_again_while_a_cancelled_handler_may_run() {
         let mut ids = Ids::new();
-        ids.enter(text("a"));
+        enter(&mut ids, text("a"));
         ids.cancel(&text("a"));
-        let again = ids.enter(text("a"));
+        let again = enter(&mut ids, text("a"));
         assert_ne!(again, text("a"));
         assert_eq!(ids.cancel(&text("a")), std::slice::from_ref(&again));
         assert!(is_empty(&ids));

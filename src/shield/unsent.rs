@@ -9,7 +9,6 @@ use rmcp::{
     transport::Transport,
 };
 use tokio::task::JoinSet;
-use tokio_util::sync::ReusableBoxFuture;
 
 use crate::refusal::Refusal;
 
@@ -46,8 +45,6 @@ pub(super) struct Outbox {
     id_bytes: usize,
     /// What the last refusal read like on the wire: in a flood, the next one mostly does too.
     last: Option<(Refusal, ErrorData)>,
-    /// Keeps its memory from one write to the next.
-    write: Option<ReusableBoxFuture<'static, ()>>,
     /// Tasks of their own, so that a write goes on while nobody polls the shield: rmcp awaits
     /// other sends in place, and those wait for this one.
     writers: JoinSet<()>,
@@ -96,7 +93,7 @@ impl Outbox {
     /// Begins to write the oldest refusal, if there is one and a writer is free. Says whether it
     /// did.
     pub(super) fn write_one<T: Transport<RoleClient>>(&mut self, transport: &mut T) -> bool {
-        while self.writers.try_join_next().is_some() {}
+        while !self.writers.is_empty() && self.writers.try_join_next().is_some() {}
         if self.writers.len() >= WRITERS {
             return false;
         }
@@ -112,17 +109,9 @@ impl Outbox {
                     tracing::debug!("a refusal could not be sent");
                 }
             });
-        let mut write = match self.write.take() {
-            Some(mut write) => {
-                write.set(send);
-                write
-            }
-            None => ReusableBoxFuture::new(send),
-        };
         // Most transports take it at once, which saves a task.
-        if (&mut write).now_or_never().is_some() {
-            self.write = Some(write);
-        } else {
+        let mut write = Box::pin(send);
+        if (&mut write).now_or_never().is_none() {
             self.writers.spawn(write);
         }
         true
@@ -159,7 +148,6 @@ impl Outbox {
     pub(super) async fn close(&mut self) {
         self.queue = VecDeque::new();
         self.id_bytes = 0;
-        self.write = None;
         self.writers.shutdown().await;
     }
 }
