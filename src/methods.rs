@@ -33,11 +33,12 @@ impl<'a> Methods<'a> {
     #[inline]
     pub(crate) fn classify(&self, method: &str) -> Option<(QuestionKind, Method)> {
         // The protocol's own questions are known without the settings' lock.
-        self.own.classify(method).or_else(|| {
-            self.settings
-                .get_or_init(|| self.session.settings())
-                .questions
-                .classify(method)
-        })
+        if let Some(question) = self.own.classify(method) {
+            return Some(question);
+        }
+        self.settings
+            .get_or_init(|| self.session.settings())
+            .questions
+            .classify(method)
     }
 }

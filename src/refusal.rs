@@ -218,18 +218,30 @@ impl Refusal {
     /// Whether a server would be told the same.
     #[inline]
     pub(crate) fn reads_like(&self, other: &Self) -> bool {
-        let cause = self.cause();
-        // Of what can never fit, the number is told.
-        let never_fits = matches!(
-            cause,
-            Cause::LimitExceeded {
-                retry_after: None,
-                ..
+        let is_same_cause = match (self.why, other.why) {
+            // What a flood brings, without the names of its limits.
+            (
+                Why::Limit {
+                    kind,
+                    owner,
+                    max,
+                    wait,
+                },
+                Why::Limit {
+                    kind: other_kind,
+                    owner: other_owner,
+                    max: other_max,
+                    wait: other_wait,
+                },
+            ) => {
+                (kind, owner, max) == (other_kind, other_owner, other_max)
+                    && wait.map(RetryAfter::from_nanos) == other_wait.map(RetryAfter::from_nanos)
+                    // Of what can never fit, the number is told.
+                    && (wait.is_some() || self.questions == other.questions)
             }
-        );
-        cause == other.cause()
-            && self.method == other.method
-            && (!never_fits || self.questions == other.questions)
+            _ => self.cause() == other.cause(),
+        };
+        is_same_cause && self.method == other.method
     }
 
     /// Why.

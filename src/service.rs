@@ -296,6 +296,7 @@ impl<S> Throttled<S> {
     }
 
     /// Decides on all of `ask`, and tells.
+    #[inline]
     pub(crate) fn admit_all(&self, ask: &Ask<'_>, arrival: Arrival) -> Result<Admitted, Refusal> {
         match self.session.admit(clock::now(), ask) {
             Ok(admission) => {

@@ -14,7 +14,8 @@ use crate::{
 pub struct Question<M = ServerRequest> {
     pub(crate) kind: QuestionKind,
     pub(crate) method: Method,
-    message: M,
+    // Boxed, since it is moved with every step on its way to the handler.
+    message: Box<M>,
 }
 
 impl<M> Question<M> {
@@ -40,16 +41,16 @@ impl<M> Question<M> {
 /// A message that may reach the handler: it is no question, or it is paid for. The only ways to
 /// make one are [`sort`] and [`Question::paid_by`].
 #[derive(Debug)]
-pub(crate) struct Cleared<M>(M);
+pub(crate) struct Cleared<M>(Box<M>);
 
 impl<M> Cleared<M> {
-    pub(crate) const fn message(&self) -> &M {
+    pub(crate) fn message(&self) -> &M {
         &self.0
     }
 
     #[inline]
     pub(crate) fn into_message(self) -> M {
-        self.0
+        *self.0
     }
 }
 
@@ -63,6 +64,7 @@ pub(crate) enum Sorted<M> {
 /// Tells questions from everything else.
 #[inline]
 pub(crate) fn sort<M: Message>(message: M, methods: &Methods<'_>) -> Sorted<M> {
+    let message = Box::new(message);
     match methods.classify(message.method()) {
         Some((kind, method)) => Sorted::Question(Question {
             kind,
