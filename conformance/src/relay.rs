@@ -8,7 +8,7 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    process::Stdio,
+    process::{ExitStatus, Stdio},
     time::Duration,
 };
 
@@ -178,12 +178,14 @@ impl Running {
     /// Waits for an end that nobody asked it for, and says how it was.
     pub(crate) async fn dies(&mut self) -> String {
         match self.child.wait().await {
-            Ok(status) => format!(
-                "the relay was gone before the client: {}",
-                process::ending(status)
-            ),
+            Ok(status) => gone(status),
             Err(error) => format!("the relay cannot be waited for: {error}"),
         }
+    }
+
+    /// How it ended, if it has: a client may fail sooner than that is noticed.
+    pub(crate) fn has_died(&mut self) -> Option<String> {
+        self.child.try_wait().ok().flatten().map(gone)
     }
 
     /// Ends it: it is asked first, and has a while for that.
@@ -192,6 +194,11 @@ impl Running {
         // What is left then is killed.
         let _ = timeout(END, self.child.wait()).await;
     }
+}
+
+fn gone(status: ExitStatus) -> String {
+    let ending = process::ending(status);
+    format!("the relay was gone before the client: {ending}")
 }
 
 /// The settings of a relay: the table `[servers]`, and beside it what a file of limits has.

@@ -156,6 +156,9 @@ pub(crate) async fn scenario(
             ended = run_client(command, longest) => ended,
             why = relay.dies() => return Ok(Ending::RelayFailed(why)),
         };
+        if let Some(why) = relay.has_died() {
+            return Ok(Ending::RelayFailed(why));
+        }
         relay.end().await;
         ended
     };

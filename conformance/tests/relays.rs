@@ -133,12 +133,25 @@ fn a_relay_that_does_not_start_is_said_and_no_client_is() {
 
 #[test]
 fn a_relay_that_goes_before_the_client_ends_the_run() {
-    let relay = ["sh", "-c", "echo alpha http://127.0.0.1:9/; exit 3"];
-    assert_ends(
-        &run_client("sleep 600", &relay, &BURST),
-        3,
-        &["the relay was gone before the client: it ended with the exit code 3"],
+    let why = ["the relay was gone before the client: it ended with the exit code 3"];
+    let dies = ["sh", "-c", "echo alpha http://127.0.0.1:9/; exit 3"];
+    // What the server is stands behind the client's words.
+    let hangs = run_client("sh -c 'sleep 600' sh", &dies, &BURST);
+    assert_ends(&hangs, 3, &why);
+
+    // The relay goes while the client looks on, and the client gives up for that.
+    let folder = tempfile::tempdir().unwrap();
+    let pid = folder.path().join("pid");
+    let line = "echo $$ > \"$1\"; echo alpha http://127.0.0.1:9/; kill -STOP $$; exit 3";
+    let stops = ["sh", "-c", line, "sh", pid.to_str().unwrap()];
+    let state = "cut -d ' ' -f 3 /proc/$p/stat";
+    let waits = format!(
+        "p=$(cat {}); until test \"$({state})\" = T; do :; done; kill -CONT $p; \
+         until test \"$({state})\" = Z; do :; done; exit 1",
+        pid.display()
     );
+    let client = shlex::try_join(["sh", "-c", &waits, "sh"]).unwrap();
+    assert_ends(&run_client(&client, &stops, &BURST), 3, &why);
 }
 
 #[test]
