@@ -300,7 +300,7 @@ mod tests {
             panic!("{config:?}");
         };
         assert_eq!(
-            (command.program(), &command.args()[..]),
+            (command.program(), command.args()),
             ("npx", &["--dir=here".to_owned()][..])
         );
         assert_eq!(command.env()["TOKEN"], "hunter2");

@@ -47,8 +47,8 @@
 //! HTTP/1.1 on both sides; to the server over TLS if its URL is https. Certificates are verified as
 //! the system does; a private authority is added to the system's, or on Linux named by
 //! `SSL_CERT_FILE` or `SSL_CERT_DIR`, which then stand in place of the system's. They are read when
-//! a [`Relay`] is made. A client that begins with HTTP/2 is turned away at once. Trailers are
-//! dropped: no client of the protocol reads any.
+//! a [`Relay`] is made. A client that begins with HTTP/2 is turned away at once. The server is not
+//! offered trailers, and what it sends of them is dropped: the protocol has none.
 //!
 //! # What is bounded
 //!

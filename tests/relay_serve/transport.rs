@@ -22,13 +22,14 @@ async fn called(listener: &TcpListener) -> TcpStream {
     stream
 }
 
-async fn read_call(stream: &mut TcpStream) {
+async fn read_call(stream: &mut TcpStream) -> String {
     let end = call(1).to_string();
     let mut text = String::new();
     while !text.ends_with(&end) {
         text.push(char::from(soon(stream.read_u8()).await.unwrap()));
     }
     assert_eq!(text.matches("POST ").count(), 1);
+    text
 }
 
 /// Whether the other side closed it.
@@ -69,6 +70,32 @@ async fn a_head_may_come_in_pieces() {
     }
     let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
     assert_eq!((answer.status, answer.text()), (200, "{}"));
+}
+
+/// The server is not offered any, so these are more than it may send.
+#[tokio::test]
+async fn trailers_are_dropped_and_nothing_else() {
+    let (relay, listener) = by_hand().await;
+    for (kind, body) in [
+        ("application/json", "[]"),
+        ("text/event-stream", "data: []\n\n"),
+    ] {
+        let mut request = relay.post(&call(1)).header("te", "trailers");
+        request = request.header("connection", "te");
+        let answer = tokio::spawn(request.send());
+        let (mut server, _) = soon(listener.accept()).await.unwrap();
+        let head = read_call(&mut server).await;
+        assert!(!head.to_ascii_lowercase().contains("\r\nte:"), "{head}");
+        let sent = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ntrailer: x-a\r\nconnection: close\r\n\
+             transfer-encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\nx-a: 1\r\n\r\n",
+            body.len()
+        );
+        server.write_all(sent.as_bytes()).await.unwrap();
+        let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+        assert_eq!(answer.text(), body);
+        assert_eq!(answer.headers.get("trailer"), None);
+    }
 }
 
 /// At whatever point a client goes away, its server hears of it.
