@@ -299,10 +299,8 @@ mod tests {
         let Endpoint::Command(command) = endpoint("github") else {
             panic!("{config:?}");
         };
-        assert_eq!(
-            (command.program(), &command.args()[..]),
-            ("npx", &["--dir=here".to_owned()][..])
-        );
+        assert_eq!(command.program(), "npx");
+        assert_eq!(command.args(), ["--dir=here"]);
         assert_eq!(command.env()["TOKEN"], "hunter2");
         assert_eq!(command.cwd(), Some(Path::new("here/work")));
         assert_eq!(
