@@ -47,7 +47,10 @@ impl Served {
         Self::start_with(settings, |command| command)
     }
 
-    pub(crate) fn start_with(settings: &str, change: impl Fn(&mut Command) -> &mut Command) -> Self {
+    pub(crate) fn start_with(
+        settings: &str,
+        change: impl Fn(&mut Command) -> &mut Command,
+    ) -> Self {
         Self::start_listening(settings, "127.0.0.1:0", change)
     }
 
