@@ -182,7 +182,8 @@ impl<T: Transport<RoleClient>> Shield<T> {
             JsonRpcMessage::Request(request) => {
                 match self.lookout.look(&mut request.request, Door::ServerRequest) {
                     Seen::Refused(refusal) => {
-                        self.outbox.push(request.id.clone(), refusal);
+                        self.outbox
+                            .refuse(request.id.clone(), refusal, &mut self.transport);
                         return false;
                     }
                     Seen::Question(room) => self.hand_on(room),

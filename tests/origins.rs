@@ -2,10 +2,7 @@
 
 mod support;
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex},
-};
+use std::sync::{Arc, Mutex};
 
 use mcp_question_throttle::{ClientSession, Door, Origin, Pool, Throttled};
 use rmcp::{
@@ -19,10 +16,12 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
     Guard::{self, Wrapper, WrapperAndShield},
-    Handler, Server, connect, connect_modern, done, limits, question, round,
+    Handler, Server, connect, connect_modern, done,
+    http::{EVENTS, event, read_request},
+    limits, question, round,
 };
 use tokio::{
-    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    io::{AsyncWriteExt, BufReader},
     net::{TcpListener, TcpStream},
     sync::{mpsc, watch},
 };
@@ -232,36 +231,7 @@ async fn serve(listener: TcpListener, streams: Arc<Streams>) {
     }
 }
 
-async fn read_request(connection: &mut BufReader<TcpStream>) -> Option<(String, Value)> {
-    let mut lines = Vec::new();
-    loop {
-        let mut line = String::new();
-        if connection.read_line(&mut line).await.ok()? == 0 {
-            return None;
-        }
-        if line == "\r\n" {
-            break;
-        }
-        lines.push(line.trim_end().to_owned());
-    }
-    let headers: HashMap<_, _> = lines[1..]
-        .iter()
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_ascii_lowercase(), value))
-        .collect();
-    let length = headers
-        .get("content-length")
-        .map_or(0, |length| length.parse().unwrap());
-    let mut body = vec![0; length];
-    connection.read_exact(&mut body).await.ok()?;
-    let method = lines[0].split(' ').next().unwrap().to_owned();
-    Some((method, serde_json::from_slice(&body).unwrap_or_default()))
-}
-
-const EVENTS: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nmcp-session-id: s\r\nconnection: close\r\n\r\n";
-
 async fn respond(connection: &mut TcpStream, streams: &Streams, method: &str, body: &Value) {
-    let event = |message: &Value| format!("data: {message}\n\n");
     if method == "GET" {
         connection.write_all(EVENTS.as_bytes()).await.unwrap();
         let mut on_call = streams.on_call.subscribe();

@@ -71,11 +71,26 @@ impl Outbox {
         self.queue.capacity() * size_of::<Unsent>() + self.id_bytes
     }
 
-    pub(super) fn push(&mut self, id: RequestId, refusal: Refusal) {
+    /// Begins to write a refusal at once if nothing else waits to be written, and keeps it
+    /// otherwise.
+    pub(super) fn refuse<T: Transport<RoleClient>>(
+        &mut self,
+        id: RequestId,
+        refusal: Refusal,
+        transport: &mut T,
+    ) {
+        let unsent = Unsent { id, refusal };
+        if self.is_empty() {
+            self.write(unsent, transport);
+        } else {
+            self.push(unsent);
+        }
+    }
+
+    fn push(&mut self, unsent: Unsent) {
         if self.queue.len() == self.queue.capacity() {
             self.queue.reserve_exact(GROWTH);
         }
-        let unsent = Unsent { id, refusal };
         self.id_bytes += unsent.id_bytes();
         self.queue.push_back(unsent);
     }
@@ -100,6 +115,11 @@ impl Outbox {
         let Some(unsent) = self.pop() else {
             return false;
         };
+        self.write(unsent, transport);
+        true
+    }
+
+    fn write<T: Transport<RoleClient>>(&mut self, unsent: Unsent, transport: &mut T) {
         let error = self.error(unsent.refusal);
         let send = transport
             .send(ClientJsonRpcMessage::error(error, Some(unsent.id)))
@@ -114,7 +134,6 @@ impl Outbox {
         if (&mut write).now_or_never().is_none() {
             self.writers.spawn(write);
         }
-        true
     }
 
     /// The error of a refusal.
@@ -159,7 +178,10 @@ mod tests {
     fn fill(outbox: &mut Outbox, id: impl Fn(usize) -> RequestId) -> usize {
         let mut count = 0;
         while !outbox.is_full() {
-            outbox.push(id(count), Refusal::internal());
+            outbox.push(Unsent {
+                id: id(count),
+                refusal: Refusal::internal(),
+            });
             count += 1;
         }
         count

@@ -9,6 +9,7 @@
 )]
 
 mod handler;
+pub mod http;
 mod messages;
 mod server;
 
