@@ -1,9 +1,11 @@
 //! The events of `serve` for a fuzz target: its own files, without the HTTP around them, which would
 //! take long to build.
 
+#[expect(dead_code, reason = "the rest of it is used by what is left out here")]
+#[path = "serve/broken.rs"]
+mod broken;
 #[path = "serve/events.rs"]
 mod events;
-#[expect(dead_code, reason = "the rest of it is used by what is left out here")]
 #[path = "serve/judged.rs"]
 mod judged;
 #[expect(dead_code, reason = "the rest of it is used by what is left out here")]

@@ -61,6 +61,7 @@
 //! 5 min is closed in any case, and so is one whose client has gone without a word.
 
 mod body;
+mod broken;
 mod connections;
 mod error;
 mod events;

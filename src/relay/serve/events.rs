@@ -7,6 +7,8 @@ use std::mem;
 
 use memchr::memchr2;
 
+use super::broken::hides_data;
+
 /// A buffer that grew beyond this for a long event is given back after it.
 const KEPT: usize = 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
@@ -27,6 +29,16 @@ pub(super) enum Piece<'a> {
         /// Whether the event ends here.
         last: bool,
     },
+}
+
+impl<'a> Piece<'a> {
+    pub(super) const fn bytes(&self) -> &'a [u8] {
+        let (Self::Blank(bytes)
+        | Self::Comment(bytes)
+        | Self::Event(bytes)
+        | Self::Part { bytes, .. }) = *self;
+        bytes
+    }
 }
 
 /// Cuts a stream into events.
@@ -135,7 +147,11 @@ impl Events {
                     Piece::Event(self.give(end))
                 });
             }
-            if line == self.start && !self.in_long_event && self.buffer[line] == b':' {
+            if line == self.start
+                && !self.in_long_event
+                && self.buffer[line] == b':'
+                && !hides_data(&self.buffer[line..end])
+            {
                 return Some(Piece::Comment(self.give(end)));
             }
         }

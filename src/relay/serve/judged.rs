@@ -2,7 +2,10 @@
 
 use std::{io, time::Instant};
 
-use super::events::{Line, lines};
+use super::{
+    broken::{Broken, Ends, hides_data},
+    events::{Line, lines},
+};
 use crate::relay::{Fate, Judge, Outlet, Reply};
 
 /// Replies to one frame that are kept; a frame that asks for more gets no more.
@@ -70,7 +73,8 @@ pub(super) struct Event {
 
 /// Holds an event to the limits, whatever its name.
 ///
-/// Its data is what any reader may make of it: the lines put together, or each line alone. What
+/// Its data is what any reader may make of it: the lines put together, in one way or another, or
+/// each line alone. What
 /// is in no line of data is only searched: readers that end lines elsewhere, at U+2028 for
 /// instance, find data there.
 pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
@@ -95,7 +99,7 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
         event.left = Left::Nothing;
         return event;
     }
-    if is_suspect {
+    if is_suspect || breaks_a_name(judge, raw) {
         judge.withhold();
         event.left = Left::Changed(withheld(judge, raw));
         return event;
@@ -107,12 +111,6 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
         _ => {
             // A lone return is white space to JSON, and the end of a line to the judge.
             joined = data.join(&b'\r');
-            // Some readers put lines together without anything between them.
-            if breaks_a_string(&joined) && judge.suspects(&data.concat()) {
-                judge.withhold();
-                event.left = Left::Changed(withheld(judge, raw));
-                return event;
-            }
             &joined[..]
         }
     };
@@ -130,19 +128,13 @@ pub(super) fn event(judge: &mut Judge, raw: &[u8], now: Instant) -> Event {
     event
 }
 
-/// Whether a line of data ends within a string of JSON, or within anything that is no JSON.
-fn breaks_a_string(joined: &[u8]) -> bool {
-    let mut in_string = false;
-    let mut bytes = joined.iter();
-    while let Some(byte) = bytes.next() {
-        match byte {
-            b'"' => in_string = !in_string,
-            b'\\' if bytes.next() == Some(&b'\r') => return true,
-            b'\r' if in_string => return true,
-            _ => {}
-        }
-    }
-    in_string
+/// Whether some reader that puts lines together without anything between them sees a name there
+/// that no line holds.
+fn breaks_a_name(judge: &Judge, raw: &[u8]) -> bool {
+    Broken::may_be_in(raw)
+        && Ends::ALL
+            .into_iter()
+            .any(|ends| Broken::new(ends, judge.search_in_parts()).finds_in(raw))
 }
 
 /// What a withheld event leaves: its place in the stream, or a client that resumes would get it
@@ -150,7 +142,8 @@ fn breaks_a_string(joined: &[u8]) -> bool {
 pub(super) fn withheld(judge: &Judge, event: &[u8]) -> Vec<u8> {
     let mut left = Vec::new();
     for line in lines(event) {
-        if matches!(line.field().0, b"id" | b"retry") && !judge.suspects(line.text) {
+        let is_kept = matches!(line.field().0, b"id" | b"retry");
+        if is_kept && !judge.suspects(line.text) && !hides_data(line.text) {
             push(&mut left, line);
         }
     }

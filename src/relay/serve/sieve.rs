@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
+use memchr::memchr_iter;
+
 use super::{
+    broken::{Broken, Ends},
     events::{Events, Piece, lines},
     judged::{self, Left},
 };
@@ -14,13 +17,15 @@ pub(super) struct Sieve {
     judge: Judge,
     events: Events,
     long: Option<LongEvent>,
+    /// Where a lone `\r` ended an event, a reader that knows no such end is still in it.
+    across: Option<Box<Broken>>,
 }
 
 /// An event that comes in parts.
 #[derive(Debug)]
 enum LongEvent {
     /// Nothing was found in it so far, and all of it was sent on.
-    Passing(Box<Search>),
+    Passing(Box<Searches>),
     /// Something was found, and the rest is withheld.
     Withheld,
 }
@@ -46,6 +51,7 @@ impl Sieve {
             judge,
             events: Events::new(longest),
             long: None,
+            across: None,
         }
     }
 
@@ -68,13 +74,21 @@ impl Sieve {
     /// Sends on to `out` what may pass of the next piece; `None` if no piece is complete.
     pub(super) fn next(&mut self, now: Instant, out: &mut Vec<u8>) -> Option<Sifted> {
         let mut sifted = Sifted::default();
-        match self.events.next_piece()? {
+        let piece = self.events.next_piece()?;
+        let is_broken = across(&self.judge, &mut self.across, piece.bytes());
+        match piece {
             Piece::Blank(bytes) => out.extend_from_slice(bytes),
-            Piece::Comment(line) if self.judge.suspects(line) => {
+            Piece::Comment(line) if is_broken || self.judge.suspects(line) => {
                 self.judge.withhold();
             }
             Piece::Comment(line) => out.extend_from_slice(line),
-            Piece::Part { bytes, last } => part(&self.judge, &mut self.long, bytes, last, out),
+            Piece::Part { bytes, last } => {
+                part(&self.judge, &mut self.long, bytes, last, is_broken, out);
+            }
+            Piece::Event(raw) if is_broken => {
+                self.judge.withhold();
+                out.extend_from_slice(&judged::withheld(&self.judge, raw));
+            }
             Piece::Event(raw) => {
                 let event = judged::event(&mut self.judge, raw, now);
                 match &event.left {
@@ -93,18 +107,65 @@ impl Sieve {
     }
 }
 
+/// Whether something ends here that is broken over lines for a reader that ends them at `\n`
+/// alone, and so events later than others.
+fn across(judge: &Judge, across: &mut Option<Box<Broken>>, bytes: &[u8]) -> bool {
+    let is_lone = |at: usize| bytes.get(at + 1) != Some(&b'\n');
+    if across.is_none() && !memchr_iter(b'\r', bytes).any(is_lone) {
+        return false;
+    }
+    let broken = across
+        .get_or_insert_with(|| Box::new(Broken::new(Ends::LineFeed, judge.search_in_parts())));
+    let found = broken.finds_in(bytes);
+    if broken.is_between_events() {
+        *across = None;
+    }
+    found
+}
+
+/// Everything that an event is searched for that comes in parts.
+#[derive(Debug)]
+struct Searches {
+    whole: Search,
+    broken: [Broken; 3],
+}
+
+impl Searches {
+    fn new(judge: &Judge) -> Self {
+        Self {
+            whole: judge.search_in_parts(),
+            broken: Ends::ALL.map(|ends| Broken::new(ends, judge.search_in_parts())),
+        }
+    }
+
+    fn finds_in(&mut self, bytes: &[u8]) -> bool {
+        self.whole.finds_in(bytes) || self.broken.iter_mut().any(|broken| broken.finds_in(bytes))
+    }
+
+    fn finds_at_end(&mut self) -> bool {
+        self.whole.finds_at_end()
+    }
+}
+
 /// Sends on a part of an event that is too long to be judged as a whole, unless something like a
-/// question is in it.
-fn part(judge: &Judge, long: &mut Option<LongEvent>, bytes: &[u8], last: bool, out: &mut Vec<u8>) {
+/// question is in it, or was found to end in it.
+fn part(
+    judge: &Judge,
+    long: &mut Option<LongEvent>,
+    bytes: &[u8],
+    last: bool,
+    is_broken: bool,
+    out: &mut Vec<u8>,
+) {
     let is_first = long.is_none();
     let state = match long.take() {
         Some(LongEvent::Withheld) => LongEvent::Withheld,
         state => {
             let mut search = match state {
                 Some(LongEvent::Passing(search)) => search,
-                _ => Box::new(judge.search_in_parts()),
+                _ => Box::new(Searches::new(judge)),
             };
-            if search.finds_in(bytes) || (last && search.finds_at_end()) {
+            if is_broken || search.finds_in(bytes) || (last && search.finds_at_end()) {
                 judge.withhold();
                 if is_first {
                     // Its last line may not be complete.
