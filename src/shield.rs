@@ -42,9 +42,11 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 ///
 /// Refusals that the server has not read yet are kept as id and verdict, in at most 4 MiB and the
 /// one message that goes over it. That is room for more than 16 384 questions with small ids. While
-/// it is full, or while 64 other replies wait for the server to read them, the shield reads nothing
-/// more: a server that writes on without reading blocks itself, and the answers to the host's
-/// calls behind its questions wait as well.
+/// it is full, the shield reads nothing more. While 64 other replies wait for the server to read
+/// them, it reads one message every 5 ms, and nothing more after 64 of them if no reply ends: a
+/// transport that sends and reads in turns, as rmcp's over HTTP, gets turns for sending by that. A
+/// server that writes on without reading blocks itself, and the answers to the host's calls behind
+/// its questions wait as well.
 ///
 /// Bound the size of one message at the transport below: rmcp's `with_max_line_length` and the
 /// response limits of its HTTP client.
@@ -141,13 +143,19 @@ impl<T: Transport<RoleClient>> Shield<T> {
         };
         let is_writing = self.outbox.is_writing();
         let is_crowded = !self.sends.have_room();
-        let may_read = ending.is_none() && !is_crowded && !self.outbox.is_full();
+        let is_open = ending.is_none() && !self.outbox.is_full();
+        let may_read = is_open && (!is_crowded || self.sends.may_read_beyond());
         tokio::select! {
             biased;
             () = self.outbox.written(), if is_writing => Busy::Go,
-            () = self.sends.room(), if is_crowded => Busy::Go,
+            () = self.sends.room_or_stall(is_open), if is_crowded => Busy::Go,
             () = until(ending), if ending.is_some() => Busy::Ended,
-            read = self.transport.receive(), if may_read => Busy::Read(read.map(Box::new)),
+            read = self.transport.receive(), if may_read => {
+                if is_crowded {
+                    self.sends.read_beyond();
+                }
+                Busy::Read(read.map(Box::new))
+            }
         }
     }
 

@@ -82,6 +82,34 @@ async fn a_flood_on_both_streams_is_refused(#[values(false, true)] holds_replies
     called.unwrap();
 }
 
+/// rmcp's HTTP transport sends nothing while it holds a message that the shield does not read: both
+/// would wait for ever where more replies are open than the shield reads on with.
+#[rstest]
+#[tokio::test]
+async fn what_no_limit_holds_is_answered_however_much_comes_at_once(
+    #[values(false, true)] holds_replies: bool,
+) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let flood = Arc::new(Flood::new(holds_replies));
+    tokio::spawn(Arc::clone(&flood).serve(listener));
+
+    let (handler, _) = Handler::open();
+    let throttled = Throttled::new(handler.clone(), limits(0, 0));
+    let transport = StreamableHttpClientTransport::from_uri(url);
+    let session = ClientSession::connect(throttled, transport).await.unwrap();
+    let called = session.call_tool(CallToolRequestParams::new("t")).await;
+    called.unwrap();
+
+    assert_eq!(handler.log.questions().len(), 2 * FLOOD);
+    let replies = flood.replies.lock().unwrap().clone();
+    assert_eq!(replies.len(), 2 * FLOOD);
+    for replies in replies.values() {
+        assert_eq!(replies.len(), 1);
+        assert!(replies[0]["result"].is_object(), "{replies:?}");
+    }
+}
+
 /// A shield whose queue is looked at whenever it has read or is to send.
 struct Watched<T> {
     shield: Shield<T>,

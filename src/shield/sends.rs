@@ -1,5 +1,8 @@
 //! The sends that have begun and not ended, so that reading can wait for them, and closing need
 //! not.
+//!
+//! Reading cannot wait for them without end: rmcp's HTTP transport sends nothing while it holds a
+//! message that is not read. So a little is read all the same while no reply ends.
 
 use std::{
     pin::Pin,
@@ -8,6 +11,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     task::{Context, Poll},
+    time::Duration,
 };
 
 use pin_project_lite::pin_project;
@@ -20,13 +24,33 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 /// 64 calls over HTTP that each wait for the answer to a question would wait for ever.
 const MAX_REPLIES: usize = 64;
 
+/// How many messages are read beyond that while no reply ends. Each gives a transport that sends
+/// and reads in turns a turn, of which any may be for sending.
+const MAX_BEYOND: usize = 64;
+/// How long each of them is waited for a reply to end.
+const STALL: Duration = Duration::from_millis(5);
+
 /// All open sends of one transport.
 #[derive(Debug, Default)]
-pub(super) struct Sends(Arc<State>);
+pub(super) struct Sends {
+    state: Arc<State>,
+    stall: Stall,
+}
+
+/// What was read while there was no room.
+#[derive(Debug, Default)]
+struct Stall {
+    /// How many replies had ended then.
+    ended: usize,
+    read: usize,
+    /// One more may be read.
+    is_due: bool,
+}
 
 #[derive(Debug, Default)]
 struct State {
     replies: AtomicUsize,
+    ended: AtomicUsize,
     fewer: Notify,
     closed: CancellationToken,
 }
@@ -34,9 +58,9 @@ struct State {
 impl Sends {
     /// Counts a reply until it is sent, has failed or is given up.
     pub(super) fn begin_reply(&self) -> OpenSend {
-        self.0.replies.fetch_add(1, Ordering::Relaxed);
+        self.state.replies.fetch_add(1, Ordering::Relaxed);
         OpenSend {
-            state: Arc::clone(&self.0),
+            state: Arc::clone(&self.state),
             is_reply: true,
         }
     }
@@ -44,30 +68,65 @@ impl Sends {
     /// A request or notification of the host.
     pub(super) fn begin(&self) -> OpenSend {
         OpenSend {
-            state: Arc::clone(&self.0),
+            state: Arc::clone(&self.state),
             is_reply: false,
         }
     }
 
     /// Whether there is room for more replies.
     pub(super) fn have_room(&self) -> bool {
-        self.0.replies.load(Ordering::Relaxed) < MAX_REPLIES
+        self.state.replies.load(Ordering::Relaxed) < MAX_REPLIES
     }
 
-    /// Waits until there is room. One waiter at a time.
+    async fn room(&self) {
+        while !self.have_room() {
+            self.state.fewer.notified().await;
+        }
+    }
+
+    /// Whether one message may be read although there is no room. It is to be told of.
+    pub(super) const fn may_read_beyond(&self) -> bool {
+        self.stall.is_due
+    }
+
+    /// One was read that way.
+    pub(super) const fn read_beyond(&mut self) {
+        self.stall.is_due = false;
+        self.stall.read += 1;
+    }
+
+    /// Waits until there is room, or one message more may be read if `reads` at all. One waiter at
+    /// a time.
     ///
     /// # Cancel safety
     ///
-    /// Safe: it only looks.
-    pub(super) async fn room(&self) {
-        while !self.have_room() {
-            self.0.fewer.notified().await;
+    /// Safe: it waits anew.
+    pub(super) async fn room_or_stall(&mut self, reads: bool) {
+        let ended = self.state.ended.load(Ordering::Relaxed);
+        if ended != self.stall.ended {
+            self.stall = Stall {
+                ended,
+                ..Stall::default()
+            };
         }
+        if !reads || self.stall.is_due {
+            return self.room().await;
+        }
+        if self.stall.read >= MAX_BEYOND {
+            // With a reply that ends, it goes on.
+            return self.state.fewer.notified().await;
+        }
+        tokio::select! {
+            biased;
+            () = self.room() => return,
+            () = tokio::time::sleep(STALL) => {}
+        }
+        self.stall.is_due = true;
     }
 
     /// Has all open sends let go of the transport.
     pub(super) fn close(&self) {
-        self.0.closed.cancel();
+        self.state.closed.cancel();
     }
 }
 
@@ -126,7 +185,11 @@ impl<F: Future> Future for Finish<F> {
 
 impl Drop for OpenSend {
     fn drop(&mut self) {
-        if self.is_reply && self.state.replies.fetch_sub(1, Ordering::Relaxed) == MAX_REPLIES {
+        if !self.is_reply {
+            return;
+        }
+        self.state.ended.fetch_add(1, Ordering::Relaxed);
+        if self.state.replies.fetch_sub(1, Ordering::Relaxed) >= MAX_REPLIES {
             // The notification is kept if nobody waits yet, so none is lost.
             self.state.fewer.notify_one();
         }

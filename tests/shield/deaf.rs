@@ -3,7 +3,7 @@
 use std::{io::Write, time::Duration};
 
 use futures::FutureExt;
-use mcp_question_throttle::{ClientSession, Throttled};
+use mcp_question_throttle::{ClientSession, Throttled, clock};
 use rmcp::{model::ClientJsonRpcMessage, transport::Transport};
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
@@ -101,7 +101,7 @@ async fn long_ids_fill_the_queue_as_well() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_64_replies_open_nothing_is_read() {
+async fn with_64_replies_open_64_messages_more_are_read_in_steps() {
     let (mut shield, _throttled, mut server) = shield(16);
     let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     tokio::spawn(async move {
@@ -113,8 +113,11 @@ async fn with_64_replies_open_nothing_is_read() {
         serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": {}})).unwrap()
     };
     let mut open = Vec::new();
-    for id in 0..64 {
+    for id in 0..128 {
+        let before = clock::now();
         assert!(shield.receive().await.is_some());
+        let step = if id < 64 { 0 } else { 5 };
+        assert_eq!((clock::now() - before).as_millis(), step, "{id}");
         let mut send = Box::pin(shield.send(reply(id)));
         let _pending = (&mut send).now_or_never();
         open.push(send);
@@ -122,11 +125,18 @@ async fn with_64_replies_open_nothing_is_read() {
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
     let call = shield.send(serde_json::from_value(call).unwrap());
     let idle = tokio::time::timeout(Duration::from_secs(1), shield.receive()).await;
-    assert!(idle.is_err(), "64 are open");
+    assert!(idle.is_err(), "128 are open, and none ends");
     drop(call);
-    // However a reply ends, there is room again; and it wakes a receive that waits already.
+    // One that ends lets it go on in steps; and it wakes a receive that waits already.
+    let before = clock::now();
     let (received, ()) = tokio::join!(shield.receive(), async { drop(open.pop()) });
     assert!(received.is_some());
+    assert_eq!((clock::now() - before).as_millis(), 5);
+    // Where there is room, nothing is waited for.
+    open.truncate(63);
+    let before = clock::now();
+    assert!(shield.receive().await.is_some());
+    assert_eq!(clock::now(), before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,9 +168,9 @@ async fn a_deaf_server_that_has_stopped_writing_is_left_after_5_seconds() {
         writer.shutdown().await.unwrap();
         writer
     });
-    let from = mcp_question_throttle::clock::now();
+    let from = clock::now();
     assert!(shield.receive().await.is_none());
-    let waited = mcp_question_throttle::clock::now() - from;
+    let waited = clock::now() - from;
     assert_eq!(waited.as_secs(), 5);
     shield.close().await.unwrap();
     drop(write);
