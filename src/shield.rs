@@ -46,7 +46,8 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// them, it reads one message every 5 ms, and nothing more after 64 of them if no reply ends: a
 /// transport that sends and reads in turns, as rmcp's over HTTP, gets turns for sending by that. A
 /// server that writes on without reading blocks itself, and the answers to the host's calls behind
-/// its questions wait as well.
+/// its questions wait as well. Over HTTP one that fills the 4 MiB stays blocked, since rmcp's
+/// transport does not send there while it holds a message that is not read: end that session.
 ///
 /// Bound the size of one message at the transport below: rmcp's `with_max_line_length` and the
 /// response limits of its HTTP client.
