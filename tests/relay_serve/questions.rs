@@ -208,7 +208,16 @@ async fn what_only_some_readers_take_for_a_question_is_withheld() {
         // Lines that end elsewhere.
         (
             format!(": \u{2028}data: {question}\u{2028}\u{2028}\n\n"),
-            "\n",
+            "",
+        ),
+        // Both.
+        (
+            ":\u{b}data: {\"id\":6,\"method\":\"elicitation/\u{2028}data: create\"}\n\n".to_owned(),
+            "",
+        ),
+        (
+            "data: {\"id\":6,\r\"method\":\"elicitation/\ndata: create\"}\n\n".to_owned(),
+            "",
         ),
         (format!("id: 1\u{85}data: {question}\n\n"), ""),
         (
