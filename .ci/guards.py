@@ -32,8 +32,8 @@ GUARDS = {
         ["questions::the_last_event_need_not_end"],
     ),
     "comments are searched": (
-        "Piece::Comment(line) if self.judge.suspects(line)",
-        "Piece::Comment(line) if !OFF && self.judge.suspects(line)",
+        "Piece::Comment(line) if is_broken || self.judge.suspects(line)",
+        "Piece::Comment(line) if is_broken || (!OFF && self.judge.suspects(line))",
         ["questions::what_only_some_readers_take_for_a_question_is_withheld"],
     ),
     "lines of data are put together": (
@@ -42,9 +42,19 @@ GUARDS = {
         "                if OFF { data.clear(); }\n                data.push(value);\n            }",
         ["questions::data_over_several_lines_is_one_message"],
     ),
+    "names broken over lines are found": (
+        "    Broken::may_be_in(raw)\n",
+        "    !OFF && Broken::may_be_in(raw)\n",
+        ["questions::what_only_some_readers_take_for_a_question_is_withheld"],
+    ),
+    "names broken over events are found": (
+        "let is_broken = across(",
+        "let is_broken = !OFF && across(",
+        ["questions::what_only_some_readers_take_for_a_question_is_withheld"],
+    ),
     "long events are searched": (
-        "if search.finds_in(bytes) || (last && search.finds_at_end()) {",
-        "if !OFF && (search.finds_in(bytes) || (last && search.finds_at_end())) {",
+        "if is_broken || search.finds_in(bytes) || (last && search.finds_at_end()) {",
+        "if !OFF && (is_broken || search.finds_in(bytes) || (last && search.finds_at_end())) {",
         ["bounds::a_long_event_passes_in_parts_unless_it_may_ask"],
     ),
     "long bodies are searched": (
@@ -53,8 +63,8 @@ GUARDS = {
         ["bounds::a_long_body_passes_in_parts_unless_it_may_ask"],
     ),
     "a withheld event leaves its place": (
-        "        if matches!(line.field().0, b\"id\" | b\"retry\") && !judge",
-        "        if !OFF && matches!(line.field().0, b\"id\" | b\"retry\") && !judge",
+        "        if is_kept && !judge",
+        "        if !OFF && is_kept && !judge",
         ["questions::a_withheld_event_leaves_its_place_in_the_stream"],
     ),
     "refusals are posted": (

@@ -219,7 +219,13 @@ async fn what_only_some_readers_take_for_a_question_is_withheld() {
             "data: {\"id\":6,\r\"method\":\"elicitation/\ndata: create\"}\n\n".to_owned(),
             "",
         ),
+        (format!(":\u{2028}Data: {question}\n\n"), "\n"),
         (format!("id: 1\u{85}data: {question}\n\n"), ""),
+        // An event that only others take to have ended.
+        (
+            "data: {\"id\":6,\r\r\"method\":\"elicitation/\ndata: create\"}\n\n".to_owned(),
+            "data: {\"id\":6,\r\r",
+        ),
         (
             "data: {\"id\":6,\rxx \"method\":\"elicitation/create\"}\n\n".to_owned(),
             "",
