@@ -81,6 +81,20 @@ impl Search {
         false
     }
 
+    /// Goes on over `bytes`, whatever is found there.
+    #[cfg(feature = "serve")]
+    pub(super) fn pass_over(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some((&byte, tail)) = rest.split_first() {
+            self.step(byte);
+            rest = tail;
+            if self.word.is_none() && self.number.is_empty() {
+                let next = memchr2(b'"', b'-', rest).unwrap_or(rest.len());
+                rest = &rest[next..];
+            }
+        }
+    }
+
     /// Says whether the end of the text completes something.
     pub(super) fn finds_at_end(&mut self) -> bool {
         self.number_ends()

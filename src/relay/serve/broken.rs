@@ -84,7 +84,30 @@ impl Broken {
 
     /// Goes on over `bytes`, and says whether something was found that ends here.
     pub(super) fn finds_in(&mut self, bytes: &[u8]) -> bool {
-        bytes.iter().any(|byte| self.step(*byte))
+        let mut rest = bytes;
+        while let Some((&byte, tail)) = rest.split_first() {
+            if self.step(byte) {
+                return true;
+            }
+            rest = &tail[self.passes_over(tail)..];
+        }
+        false
+    }
+
+    /// Goes on to the next byte that may end a line, if until then nothing can be broken. Says how
+    /// far that was.
+    fn passes_over(&mut self, bytes: &[u8]) -> usize {
+        let is_within = matches!(self.at, At::Data { is_first: false }) && self.held.is_empty();
+        if !is_within || self.word || self.number {
+            return 0;
+        }
+        let may_end = |byte: &u8| Ends::Unicode.are_at(*byte) || matches!(byte, 0xC2 | 0xE2);
+        let end = bytes.iter().position(may_end).unwrap_or(bytes.len());
+        if let Some(last) = bytes[..end].last() {
+            self.search.pass_over(&bytes[..end]);
+            self.in_number = is_of_number(*last);
+        }
+        end
     }
 
     fn step(&mut self, byte: u8) -> bool {
@@ -156,10 +179,14 @@ impl Broken {
         if byte == b'"' {
             self.word = false;
         }
-        self.in_number = byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E');
+        self.in_number = is_of_number(byte);
         self.number &= self.in_number;
         found
     }
+}
+
+const fn is_of_number(byte: u8) -> bool {
+    byte.is_ascii_digit() || matches!(byte, b'-' | b'+' | b'.' | b'e' | b'E')
 }
 
 /// Whether a line of something else holds a line of data for readers that end lines elsewhere.
