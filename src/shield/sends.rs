@@ -50,6 +50,7 @@ struct Stall {
 #[derive(Debug, Default)]
 struct State {
     replies: AtomicUsize,
+    /// How many have ended while there was no room.
     ended: AtomicUsize,
     fewer: Notify,
     closed: CancellationToken,
@@ -188,8 +189,8 @@ impl Drop for OpenSend {
         if !self.is_reply {
             return;
         }
-        self.state.ended.fetch_add(1, Ordering::Relaxed);
         if self.state.replies.fetch_sub(1, Ordering::Relaxed) >= MAX_REPLIES {
+            self.state.ended.fetch_add(1, Ordering::Relaxed);
             // The notification is kept if nobody waits yet, so none is lost.
             self.state.fewer.notify_one();
         }
