@@ -1,17 +1,16 @@
 //! The runner as its users meet it: what it says, and how it ends, when something is wrong with the
 //! client, with the command line, or with a file.
 
+mod support;
+
 use std::{
     fs,
     path::Path,
     process::{Command, Output},
-    thread,
-    time::{Duration, Instant},
 };
 
 use serde_json::Value;
-
-const CONFORMANCE: &str = env!("CARGO_BIN_EXE_conformance");
+use support::{CONFORMANCE, assert_ends, assert_is_over, reference_client, said};
 
 fn run(arguments: &[&str]) -> Output {
     Command::new(CONFORMANCE).args(arguments).output().unwrap()
@@ -25,28 +24,7 @@ fn run_shell(client: &str, arguments: &[&str]) -> Output {
 
 /// Runs the reference client, which may be wrong.
 fn run_reference(wrong: Option<&str>, arguments: &[&str]) -> Output {
-    let wrong = wrong.map(|wrong| format!("--wrong={wrong}"));
-    let words = [
-        Some(CONFORMANCE),
-        Some("reference-client"),
-        wrong.as_deref(),
-    ];
-    let client = shlex::try_join(words.into_iter().flatten()).unwrap();
-    run(&[&["--client", &client], arguments].concat())
-}
-
-fn said(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
-}
-
-#[track_caller]
-fn assert_ends(output: &Output, code: i32, words: &[&str]) {
-    let said = said(output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "no {word:?} in:\n{said}");
-    }
+    run(&[&["--client", &reference_client(wrong)], arguments].concat())
 }
 
 const BURST: [&str; 2] = ["--scenario", "burst"];
@@ -101,15 +79,7 @@ fn what_a_client_left_running_is_ended_with_it() {
     let pid = folder.path().join("pid");
     let client = format!("sleep 600 & echo $! > {}; wait", pid.display());
     run_shell(&client, &[&BURST[..], &["--time-limit", "2"]].concat());
-    let pid = fs::read_to_string(&pid).unwrap();
-    let state = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    // Gone, or a zombie that nobody has waited for. Who is killed takes a moment to die.
-    let is_over = |state: &str| state.is_empty() || state.contains(") Z ");
-    let begun = Instant::now();
-    while !is_over(&state()) && begun.elapsed() < Duration::from_secs(30) {
-        thread::yield_now();
-    }
-    assert!(is_over(&state()), "{}", state());
+    assert_is_over(&pid);
 }
 
 #[test]

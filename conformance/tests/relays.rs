@@ -1,24 +1,14 @@
 //! Clients behind relays: how a relay is started, told, judged and ended.
 
-use std::{
-    fs,
-    process::{Command, Output},
-    thread,
-    time::{Duration, Instant},
-};
+mod support;
 
-const CONFORMANCE: &str = env!("CARGO_BIN_EXE_conformance");
+use std::process::{Command, Output};
+
+use support::{CONFORMANCE, assert_ends, assert_is_over, reference_client};
 
 /// Plays to the reference client, which may be wrong, behind a relay.
 fn run(wrong: Option<&str>, relay: &[&str], arguments: &[&str]) -> Output {
-    let wrong = wrong.map(|wrong| format!("--wrong={wrong}"));
-    let words = [
-        Some(CONFORMANCE),
-        Some("reference-client"),
-        wrong.as_deref(),
-    ];
-    let client = shlex::try_join(words.into_iter().flatten()).unwrap();
-    run_client(&client, relay, arguments)
+    run_client(&reference_client(wrong), relay, arguments)
 }
 
 fn run_client(client: &str, relay: &[&str], arguments: &[&str]) -> Output {
@@ -28,16 +18,6 @@ fn run_client(client: &str, relay: &[&str], arguments: &[&str]) -> Output {
         .args(arguments)
         .output()
         .unwrap()
-}
-
-#[track_caller]
-fn assert_ends(output: &Output, code: i32, words: &[&str]) {
-    let (out, err) = (&output.stdout, &output.stderr);
-    let said = String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    for word in words {
-        assert!(said.contains(word), "no {word:?} in:\n{said}");
-    }
 }
 
 /// Passes everything on, so that what the client counts is what the relay counts.
@@ -166,13 +146,5 @@ fn a_relay_is_ended_with_all_that_it_started_however_stubborn() {
         shlex::try_join(PASS).unwrap()
     );
     assert_ends(&run(None, &["sh", "-c", &line], &BURST), 0, &["0 unmet"]);
-    let pid = fs::read_to_string(&pid).unwrap();
-    let state = || fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-    // Gone, or a zombie that nobody has waited for. Who is killed takes a moment to die.
-    let is_over = |state: &str| state.is_empty() || state.contains(") Z ");
-    let begun = Instant::now();
-    while !is_over(&state()) && begun.elapsed() < Duration::from_secs(30) {
-        thread::yield_now();
-    }
-    assert!(is_over(&state()), "{}", state());
+    assert_is_over(&pid);
 }

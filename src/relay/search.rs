@@ -67,10 +67,24 @@ impl Search {
     /// Goes on over `bytes`, and says whether something was found. What is found here ends here,
     /// so a reader that does not get these bytes sees nothing of it.
     pub(super) fn finds_in(&mut self, bytes: &[u8]) -> bool {
+        self.next_in(bytes).is_some()
+    }
+
+    /// Goes on over all of `bytes`, whatever is found there.
+    #[cfg(any(feature = "serve", fuzzing))]
+    pub(super) fn pass_over(&mut self, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some(after) = self.next_in(rest) {
+            rest = after;
+        }
+    }
+
+    /// Goes on until something is found, and gives back what comes after it.
+    fn next_in<'b>(&mut self, bytes: &'b [u8]) -> Option<&'b [u8]> {
         let mut rest = bytes;
         while let Some((&byte, tail)) = rest.split_first() {
             if self.step(byte) {
-                return true;
+                return Some(tail);
             }
             rest = tail;
             if self.word.is_none() && self.number.is_empty() {
@@ -78,21 +92,7 @@ impl Search {
                 rest = &rest[next..];
             }
         }
-        false
-    }
-
-    /// Goes on over `bytes`, whatever is found there.
-    #[cfg(feature = "serve")]
-    pub(super) fn pass_over(&mut self, bytes: &[u8]) {
-        let mut rest = bytes;
-        while let Some((&byte, tail)) = rest.split_first() {
-            self.step(byte);
-            rest = tail;
-            if self.word.is_none() && self.number.is_empty() {
-                let next = memchr2(b'"', b'-', rest).unwrap_or(rest.len());
-                rest = &rest[next..];
-            }
-        }
+        None
     }
 
     /// Says whether the end of the text completes something.

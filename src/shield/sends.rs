@@ -18,7 +18,7 @@ use pin_project_lite::pin_project;
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// With this many replies unsent, nothing more is read.
+/// With this many replies unsent, no more is read than [`MAX_BEYOND`] allows.
 ///
 /// Only replies count, since those a server can call forth. Were the host's own requests counted,
 /// 64 calls over HTTP that each wait for the answer to a question would wait for ever.

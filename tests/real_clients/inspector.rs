@@ -135,25 +135,6 @@ async fn a_round_over_the_limit_ends_its_call(transport: Transport) {
     );
 }
 
-macro_rules! both {
-    ($($check:ident,)*) => {
-        mod through_wrap {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(super::Transport::Stdio).await;
-            })*
-        }
-
-        #[cfg(feature = "serve")]
-        mod through_serve {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(super::Transport::Http).await;
-            })*
-        }
-    };
-}
-
 both! {
     lists_and_calls_the_same,
     lists_the_same_in_the_later_era,

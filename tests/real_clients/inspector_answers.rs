@@ -162,25 +162,6 @@ fn assert_refused(called: &Value) {
     );
 }
 
-macro_rules! both {
-    ($($check:ident,)*) => {
-        mod through_wrap {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(super::Transport::Stdio).await;
-            })*
-        }
-
-        #[cfg(feature = "serve")]
-        mod through_serve {
-            $(#[tokio::test]
-            async fn $check() {
-                super::$check(super::Transport::Http).await;
-            })*
-        }
-    };
-}
-
 both! {
     a_flood_is_answered_up_to_the_limit,
     rounds_are_answered_up_to_the_limit,

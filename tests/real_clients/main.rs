@@ -7,6 +7,26 @@
 
 #![cfg(all(unix, feature = "command"))]
 
+/// Each check of a module through `wrap`, and through `serve`.
+macro_rules! both {
+    ($($check:ident,)*) => {
+        mod through_wrap {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(super::Transport::Stdio).await;
+            })*
+        }
+
+        #[cfg(feature = "serve")]
+        mod through_serve {
+            $(#[tokio::test]
+            async fn $check() {
+                super::$check(super::Transport::Http).await;
+            })*
+        }
+    };
+}
+
 mod client;
 mod everything;
 mod floods;

@@ -38,7 +38,7 @@ pub(super) struct Broken {
     at: At,
     /// Bytes that may be the beginning of an end beyond ASCII.
     held: &'static [u8],
-    /// A line ended since the last quote, or within the number that is being read.
+    /// A line of data began since the last quote, or within the number that is being read.
     word: bool,
     number: bool,
     in_number: bool,
