@@ -304,7 +304,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for Shield<T> {
                 self.owes_a_turn = false;
                 self.ahead = 0;
             }
-            while self.outbox.write_one(&mut self.transport) && !self.outbox.is_empty() {
+            while !self.outbox.is_empty() && self.outbox.write_one(&mut self.transport) {
                 tokio::task::consume_budget().await;
             }
             // A block of its own: were a message held while waiting below, this future would be twice

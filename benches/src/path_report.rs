@@ -16,7 +16,7 @@ const PAIR_QUESTIONS: usize = 1_000;
 
 /// What is asked, and what a shield's refusal may cost of bare rmcp's answer, in per cent.
 const ASKED: [(&str, &str, u64); 4] = [
-    ("sampling", "small sampling question", 76),
+    ("sampling", "small sampling question", 75),
     ("form", "form of six text fields", 90),
     ("field", "form of one field", 86),
     ("mixed", "form of six fields of five kinds", 95),
