@@ -265,7 +265,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             let refused = CallError::from(Refused::new(refusal));
             return Err(refused.in_task(result.task.task.task_id));
         }
-        self.forget_if_ended(&result);
         Ok(result)
     }
 
@@ -305,7 +304,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.service()
                     .charge_task(&result.task)
                     .map_err(Refused::new)?;
-                self.forget_if_ended(&result);
                 return Ok(result);
             }
             let pause = poll_interval(result.task.task.poll_interval_ms);
@@ -319,14 +317,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             }
             taken.answered();
             tokio::time::sleep(pause).await;
-        }
-    }
-
-    fn forget_if_ended(&self, result: &GetTaskResult) {
-        if result.task.status().is_terminal() {
-            self.service()
-                .session()
-                .forget_task(&result.task.task.task_id);
         }
     }
 

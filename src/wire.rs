@@ -1,8 +1,9 @@
 //! The one translation between rmcp's types and ours.
 
 use rmcp::model::{
-    ConstString, DetailedTask, ErrorCode, ErrorData, InputRequest, InputRequests, JsonObject,
-    ServerNotification, ServerRequest, TaskPayload,
+    ConstString, CustomNotification, DetailedTask, ErrorCode, ErrorData, InputRequest,
+    InputRequests, JsonObject, ServerNotification, ServerRequest, TaskPayload,
+    TaskStatusNotificationMethod,
 };
 use serde_json::Value;
 
@@ -159,6 +160,56 @@ pub(crate) fn input_entries(
             })
         })
         .collect()
+}
+
+/// A task's state as it was notified, where rmcp could not parse it: it asks all the same.
+#[derive(Debug)]
+pub(crate) struct UnparsedTask<'a>(&'a Value);
+
+impl<'a> UnparsedTask<'a> {
+    /// `None` for another notification.
+    pub(crate) fn of(notification: &'a CustomNotification) -> Option<Self> {
+        let params = notification.params.as_ref()?;
+        (notification.method == TaskStatusNotificationMethod::VALUE).then_some(Self(params))
+    }
+
+    /// The task's id, or nothing where it has none.
+    pub(crate) fn id(&self) -> &'a str {
+        self.0["taskId"].as_str().unwrap_or_default()
+    }
+
+    /// What it asks, apart from what is no question.
+    pub(crate) fn entries(
+        &self,
+        classify: impl Fn(&str) -> Option<(QuestionKind, Method)>,
+    ) -> Vec<Entry> {
+        let entry = |key: String, input: &Value| {
+            let (kind, method) = classify(input.get("method")?.as_str()?)?;
+            let content = input.to_string().into_bytes();
+            Some(Entry {
+                kind,
+                method,
+                key,
+                content,
+            })
+        };
+        let mut entries: Vec<_> = match &self.0["inputRequests"] {
+            Value::Object(inputs) => inputs
+                .iter()
+                .filter_map(|(key, input)| entry(key.clone(), input))
+                .collect(),
+            Value::Array(inputs) => inputs
+                .iter()
+                .enumerate()
+                .filter_map(|(index, input)| entry(index.to_string(), input))
+                .collect(),
+            _ => Vec::new(),
+        };
+        if let Some(error) = self.0["error"].as_object() {
+            entries.extend(failed_entries(error));
+        }
+        entries
+    }
 }
 
 fn failed_entries(error: &JsonObject) -> Vec<Entry> {

@@ -273,16 +273,17 @@ async fn task_input_followed() {
     assert_eq!(log.all(), [E, E]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn task_input_notified() {
+/// Two questions fit, the third is withheld, and what asks nothing goes through.
+async fn tasks_notified(change: impl Fn(&mut Value)) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
     let (_session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
-    for state in [
+    for mut state in [
         asking("t", &[("a", E), ("b", E)]),
         asking("t", &[("c", E)]),
         task("t", "working"),
     ] {
+        change(&mut state);
         server
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": state}))
             .await;
@@ -293,6 +294,16 @@ async fn task_input_notified() {
     server.receive().await;
     let told = "notifications/tasks";
     assert_eq!(log.all(), [told, told, "ping"], "the second is withheld");
+}
+
+#[tokio::test(start_paused = true)]
+async fn task_input_notified() {
+    tasks_notified(|_| {}).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_task_input_notified() {
+    tasks_notified(|state| state["createdAt"] = json!(5)).await;
 }
 
 fn log_in_first(count: usize) -> Value {

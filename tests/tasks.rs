@@ -366,6 +366,56 @@ async fn a_task_notification_is_forwarded_or_withheld_whole() {
     );
 }
 
+/// rmcp hands a notification that it cannot parse to the handler of custom ones, which may well
+/// know how to read it. It went there uncharged.
+#[tokio::test(start_paused = true)]
+async fn a_task_notification_that_rmcp_cannot_parse_is_charged_as_well() {
+    let (handler, mut entered) = Handler::open();
+    let log = handler.log.clone();
+    let pool = Pool::new(limits(9, 3));
+    let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+    let notify = |params: &Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params});
+    let mut broken = asking("t", &[("a", E), ("b", S)]);
+    broken["inputRequests"]["a"]["params"]["message"] = json!(5);
+    let listed =
+        json!({"taskId": "t", "inputRequests": [{"method": E}, {"method": "roots/list"}, 5]});
+    let mut failed = task("t", "failed");
+    failed["error"] = log_in_first(1);
+    failed["createdAt"] = json!(5);
+    for (state, admitted) in [(&broken, 1), (&broken, 1), (&listed, 2), (&failed, 3)] {
+        server.send(&notify(state)).await;
+        assert_eq!(entered.recv().await.unwrap(), "notifications/tasks");
+        assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);
+    }
+    assert_eq!(pool.snapshot().servers[0].sampling.admitted, 1);
+    broken["inputRequests"]["a"]["params"]["message"] = json!(6);
+    server.send(&notify(&broken)).await;
+    poll(&session, &mut server, task("t", "working"))
+        .await
+        .unwrap();
+    assert_eq!(log.all().len(), 4, "the last one is withheld");
+}
+
+/// What an embedder polls by itself is forgotten at the task's end as well. It once stayed, until
+/// there was no room left and every poll of any task was charged anew.
+#[tokio::test(start_paused = true)]
+async fn a_task_polled_by_an_embedder_is_forgotten_when_it_has_ended() {
+    let pool = Pool::new(limits(9, 9));
+    let throttled = pool.wrap("s", ()).unwrap();
+    let mut completed = task("t", "completed");
+    completed["result"] = done();
+    for (state, admitted) in [
+        (asking("t", &[("a", E)]), 1),
+        (asking("t", &[("a", E)]), 1),
+        (completed, 1),
+        (asking("t", &[("a", E)]), 2),
+    ] {
+        let state = serde_json::from_value(state).unwrap();
+        throttled.charge_task(&state).unwrap();
+        assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);
+    }
+}
+
 fn log_in_first(count: usize) -> Value {
     let elicitations: Vec<Value> = (0..count)
         .map(|n| json!({"mode": "url", "message": "log in", "url": "https://x", "elicitationId": n.to_string()}))

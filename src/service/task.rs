@@ -24,7 +24,7 @@ use crate::{
     refusal::Refusal,
     throttle::{Entry, Session, TaskInput, TaskUse},
     usage::Noted,
-    wire::{self, Message},
+    wire::{self, Message, UnparsedTask},
 };
 
 /// In the answer to a poll of a task.
@@ -73,14 +73,17 @@ impl<S> Throttled<S> {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
                     let entries = self.entries_of(task);
-                    // Whether the task is one that the user's calls began, nobody can tell.
-                    let arrival = Arrival::new(Door::Task, Origin::Unknown);
-                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, arrival)
-                        .ok()?;
+                    self.admit_notified(&task.task.task_id, &entries)?;
                     // What it asked at its end, and is charged for now, is free in a last poll.
                     if task.status().is_terminal() && entries.is_empty() {
                         self.session.forget_task(&task.task.task_id);
                     }
+                } else if let ServerNotification::CustomNotification(custom) = other.message()
+                    && let Some(task) = UnparsedTask::of(custom)
+                {
+                    // A handler of custom notifications may know how to read it.
+                    let entries = task.entries(|method| self.methods().classify(method));
+                    self.admit_notified(task.id(), &entries)?;
                 }
                 Some(Passed {
                     cleared: other,
@@ -90,7 +93,17 @@ impl<S> Throttled<S> {
         }
     }
 
-    /// Charges for what a task's state asks that was not seen before.
+    /// Charges for what a notification of a task asks. `None` says that it does not fit.
+    fn admit_notified(&self, task: &str, entries: &[Entry]) -> Option<()> {
+        // Whether the task is one that the user's calls began, nobody can tell.
+        let arrival = Arrival::new(Door::Task, Origin::Unknown);
+        self.admit_task(task, entries, TaskUse::Charge, arrival)
+            .ok()?;
+        Some(())
+    }
+
+    /// Charges for what a task's state asks that was not seen before. What was seen of a task that
+    /// has ended is forgotten.
     ///
     /// An embedder that polls tasks on a `Peer` of rmcp's, instead of through
     /// [`ClientSession`](crate::ClientSession), calls this with every state before it shows
@@ -101,8 +114,11 @@ impl<S> Throttled<S> {
     /// The [`Refusal`] if the new entries don't fit; none of them is charged or marked as seen.
     pub fn charge_task(&self, task: &DetailedTask) -> Result<(), Refusal> {
         let entries = self.entries_of(task);
-        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)
-            .map(drop)
+        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)?;
+        if task.status().is_terminal() {
+            self.session.forget_task(&task.task.task_id);
+        }
+        Ok(())
     }
 
     fn entries_of(&self, task: &DetailedTask) -> Vec<Entry> {
