@@ -18,7 +18,7 @@ use rmcp::{
         ClientConfig, ClientResult, ErrorData, Extensions, ProtocolVersion, ServerNotification,
         ServerRequest,
     },
-    service::{NotificationContext, RequestContext, RoleClient, Service},
+    service::{NotificationContext, RequestContext, RoleClient, Service, ServiceError},
     transport::{IntoTransport, Transport},
 };
 use tracing::Instrument;
@@ -31,6 +31,7 @@ pub(crate) use self::{
 };
 use crate::{
     arrival::{Arrival, Door, Origin},
+    call_error::{CallError, Refused},
     calls::Calls,
     clock,
     limits::{ProtoSettings, ServerName},
@@ -293,6 +294,15 @@ impl<S> Throttled<S> {
         let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
         self.admit_all(&ask, Arrival::in_answer(Door::UrlElicitationRequired))
             .map(drop)
+    }
+
+    /// Looks at a call's outcome for the URL elicitations of an error -32042: they are admitted
+    /// as one round and the error handed on untouched, or the refusal takes its place.
+    pub(crate) fn guard<T>(&self, outcome: Result<T, ServiceError>) -> Result<T, CallError> {
+        if let Err(ServiceError::McpError(error)) = &outcome {
+            self.charge_error(error).map_err(Refused::new)?;
+        }
+        outcome.map_err(CallError::Service)
     }
 
     /// Decides on all of `ask`, and tells.

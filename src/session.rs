@@ -372,13 +372,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         unreachable!("the loop ends by returning")
     }
 
-    /// Looks at a call's outcome for the URL elicitations of an error `-32042`: they are admitted
-    /// as one round and the error handed on untouched, or the refusal takes its place.
     fn guard<T>(&self, outcome: Result<T, ServiceError>) -> Result<T, CallError> {
-        if let Err(ServiceError::McpError(error)) = &outcome {
-            self.service().charge_error(error).map_err(Refused::new)?;
-        }
-        outcome.map_err(CallError::Service)
+        self.service().guard(outcome)
     }
 }
 
