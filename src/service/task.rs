@@ -139,7 +139,7 @@ impl<S> Throttled<S> {
         }
         match self
             .session
-            .admit_task(clock::now(), task, entries, task_use)
+            .look_at_task(clock::now(), task, entries, task_use)
         {
             Ok(input) => {
                 let mut noted = Noted::default();
@@ -149,8 +149,7 @@ impl<S> Throttled<S> {
                 }
                 Ok(Some((input, noted)))
             }
-            // How many of them were new, the refusal says.
-            Err(refusal) => Err(self.tell_refused(arrival, &Entry::ask(entries), refusal)),
+            Err((refusal, asked)) => Err(self.tell_refused(arrival, &asked, refusal)),
         }
     }
 }
