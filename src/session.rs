@@ -339,10 +339,9 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         Ok(ThrottledSubscription::new(subscription, self.service()))
     }
 
-    /// Drives the rounds of a call (D8).
+    /// Drives the rounds of a call (D8), as many as the settings allow when one comes (D11).
     async fn drive<C: Call>(&self, mut call: C) -> Result<C::Response, CallError> {
         let _open = self.service().calls().count();
-        let max = self.service().session().settings().ask_rounds.get();
         let mut state_only = 0;
         for round in 0.. {
             let response = self.guard(call.clone().send(self.peer()).await)?;
@@ -350,7 +349,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 Ok(input) => input,
                 Err(response) => return Ok(response),
             };
-            if round == max {
+            let max = self.service().session().settings().ask_rounds.get();
+            if round >= max {
                 let refusal =
                     Refusal::new(Cause::RoundsExceeded { max }, Method::protocol(C::METHOD));
                 let refusal = self.service().tell_refused(
