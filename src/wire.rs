@@ -213,10 +213,7 @@ impl<'a> UnparsedTask<'a> {
 }
 
 fn failed_entries(error: &JsonObject) -> Vec<Entry> {
-    let code = error
-        .get("code")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
+    let code = error.get("code").and_then(code_of).unwrap_or_default();
     url_elicitations(code, error.get("data"))
         .unwrap_or_default()
         .into_iter()
@@ -227,6 +224,16 @@ fn failed_entries(error: &JsonObject) -> Vec<Entry> {
             content,
         })
         .collect()
+}
+
+/// A code as its reader may take it: in any notation or, as some decoders allow, in quotes.
+fn code_of(code: &Value) -> Option<i64> {
+    let number = match code {
+        Value::String(text) => text.trim().parse().ok()?,
+        code => code.as_f64()?,
+    };
+    // Codes have 32 bits, so none is lost.
+    (number.fract() == 0.0).then_some(number as i64)
 }
 
 #[cfg(test)]
@@ -253,5 +260,31 @@ mod tests {
             assert_eq!(count(-32042, odd.clone()), Some(1), "{odd:?}");
         }
         assert_eq!(count(-32603, Some(three)), None);
+    }
+
+    /// The error of a failed task goes to its caller as it stood on the wire.
+    #[test]
+    fn a_failed_task_asks_whatever_its_code_is_written_like() {
+        let count = |code: Value| {
+            let error = json!({"code": code, "message": "", "data": {"elicitations": [{}, {}]}});
+            failed_entries(error.as_object().unwrap()).len()
+        };
+        for asks in [
+            json!(-32042),
+            json!(-32042.0),
+            json!("-32042"),
+            json!(" -3.2042e4 "),
+        ] {
+            assert_eq!(count(asks.clone()), 2, "{asks}");
+        }
+        for not in [
+            json!(-32042.5),
+            json!(-32603),
+            json!("NaN"),
+            json!(null),
+            json!([-32042]),
+        ] {
+            assert_eq!(count(not.clone()), 0, "{not}");
+        }
     }
 }
