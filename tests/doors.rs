@@ -25,7 +25,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
     Guard::{self, Wrapper, WrapperAndShield},
-    Handler, Server, asking, connect, connect_modern, is_refusal, limits, refused, round, task,
+    Handler, Server, asking, connect, connect_modern, is_refusal, limits, log_in_first, refused,
+    round, task,
 };
 
 const S: &str = "sampling/createMessage";
@@ -304,13 +305,6 @@ async fn task_input_notified() {
 #[tokio::test(start_paused = true)]
 async fn malformed_task_input_notified() {
     tasks_notified(|state| state["createdAt"] = json!(5)).await;
-}
-
-fn log_in_first(count: usize) -> Value {
-    let elicitations: Vec<_> = (0..count)
-        .map(|n| json!({"mode": "url", "message": "log in", "url": "https://x", "elicitationId": n.to_string()}))
-        .collect();
-    json!({"code": -32042, "message": "log in first", "data": {"elicitations": elicitations}})
 }
 
 #[tokio::test(start_paused = true)]
