@@ -1,46 +1,35 @@
-//! The wrapper around an rmcp client service: the one answer dispatch, and the permit it takes.
+//! The wrapper around an rmcp client service: admission, the one answer dispatch behind it, and the
+//! permit it takes.
 
+mod admission;
+mod answered;
 mod attended;
 mod cleared;
+mod dispatch;
 mod permit;
 mod round;
 mod task;
 mod trace;
 
-use std::{borrow::Cow, fmt, future::ready, sync::Arc};
+use std::{fmt, sync::Arc};
 
-use futures::{
-    FutureExt,
-    future::{Either, lazy},
-};
 use rmcp::{
-    model::{
-        ClientConfig, ClientResult, ErrorData, Extensions, ProtocolVersion, ServerNotification,
-        ServerRequest,
-    },
-    service::{NotificationContext, RequestContext, RoleClient, Service},
+    service::RoleClient,
     transport::{IntoTransport, Transport},
 };
-use tracing::Instrument;
 
-use self::cleared::{Cleared, Sorted};
+use self::{admission::Admitted, cleared::Sorted, dispatch::Guarded};
+pub(crate) use self::{answered::Answered, permit::Unanswered};
 pub use self::{attended::GRACE, cleared::Question, permit::Permit, round::RoundAnswer};
-pub(crate) use self::{
-    permit::Unanswered,
-    task::{Answered, Passed},
-};
 use crate::{
-    arrival::{Arrival, Door, Origin},
     calls::Calls,
     clock,
     limits::{ProtoSettings, ServerName},
     methods::Methods,
-    question::{BadMethod, Method, QuestionKind, QuestionMethods},
-    refusal::Refusal,
+    question::{BadMethod, QuestionKind, QuestionMethods},
     shield::{Lookout, Shield},
-    throttle::{Admission, Ask, Session, Throttle},
-    usage::Noted,
-    verdict::{Reporter, Tally, Told, Verdict},
+    throttle::{Session, Throttle},
+    verdict::{Reporter, Tally, Verdict},
     wire,
 };
 
@@ -49,7 +38,7 @@ const ALONE: &str = "server";
 
 /// An rmcp client service whose server may ask only so often.
 ///
-/// It is a [`Service`] itself, so `serve` it in place of the service it wraps. Questions (by
+/// It is a [`Service`](rmcp::service::Service) itself, so `serve` it in place of the service it wraps. Questions (by
 /// method name: sampling, elicitation, vendor questions, well-formed or not, with or without an
 /// id) are admitted or refused before the wrapped service sees them; everything else passes
 /// through untouched.
@@ -60,7 +49,7 @@ const ALONE: &str = "server";
 /// # What reaches the handler
 ///
 /// Only an admitted question does. A [`Permit`] cannot be made by hand, and neither can the
-/// [`Admission`] that pays for one:
+/// [`Admission`](crate::throttle::Admission) that pays for one:
 ///
 /// ```compile_fail,E0451
 /// # use mcp_question_throttle::throttle::Admission;
@@ -139,7 +128,7 @@ impl<S> Throttled<S> {
 
     pub(crate) fn in_session(service: S, session: Session, reporter: Reporter) -> Self {
         Self {
-            guarded: Guarded(service),
+            guarded: Guarded::new(service),
             session: Arc::new(session),
             questions: QuestionMethods::new(),
             reporter,
@@ -178,13 +167,13 @@ impl<S> Throttled<S> {
     /// The wrapped service.
     #[must_use]
     pub const fn get_ref(&self) -> &S {
-        &self.guarded.0
+        self.guarded.get_ref()
     }
 
     /// The wrapped service, unwrapped. The session ends; the server's windows go on in the pool.
     #[must_use]
     pub fn into_inner(self) -> S {
-        self.guarded.0
+        self.guarded.into_inner()
     }
 
     /// This session in the throttle.
@@ -227,148 +216,6 @@ impl<S> Throttled<S> {
         Shield::new(transport.into_transport(), lookout)
     }
 
-    /// Takes `request` for a question, if it is one.
-    ///
-    /// # Errors
-    ///
-    /// Gives the request back if it is none.
-    #[expect(
-        clippy::result_large_err,
-        reason = "the request itself is what comes back"
-    )]
-    pub fn question(&self, request: ServerRequest) -> Result<Question, ServerRequest> {
-        match self.sort(request) {
-            Sorted::Question(question) => Ok(question),
-            Sorted::Other(other) => Err(other.into_message()),
-        }
-    }
-
-    /// Admits a question of the server, or refuses it before anybody sees it. Charged when admitted, and never
-    /// refunded (D3).
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`]; nothing is charged then (D4).
-    pub fn admit(&self, question: Question) -> Result<Permit<'_, S>, Refusal> {
-        let admitted = self.admit_question(&question, Arrival::HOST)?;
-        Ok(Permit::new(self, question, admitted, Arrival::HOST))
-    }
-
-    /// Charges a question that reaches a person or a model on another way than through this
-    /// service, as MCP Apps' view-to-host messages do.
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`]; nothing is charged then (D4).
-    pub fn admit_kind(&self, kind: QuestionKind) -> Result<Admission, Refusal> {
-        let method = Method::from(kind);
-        self.admit_all(&Ask::one(kind, &method), Arrival::HOST)
-            .map(|admitted| admitted.admission)
-    }
-
-    #[inline]
-    fn admit_question<M>(
-        &self,
-        question: &Question<M>,
-        arrival: Arrival,
-    ) -> Result<Admitted, Refusal> {
-        self.admit_all(&Ask::one(question.kind, &question.method), arrival)
-    }
-
-    /// Charges the URLs that an error `-32042` of the server asks a person to open, as one round:
-    /// as many as it lists, and at least one. Another error asks nothing.
-    ///
-    /// An embedder that calls on a `Peer` of rmcp's, instead of through
-    /// [`ClientSession`](crate::ClientSession), calls this with every error before it shows
-    /// anything of it.
-    ///
-    /// # Errors
-    ///
-    /// The [`Refusal`]; nothing is charged then (D4).
-    pub fn charge_error(&self, error: &ErrorData) -> Result<(), Refusal> {
-        let Some(count) = wire::count_url_elicitations(error) else {
-            return Ok(());
-        };
-        let method = Method::from(QuestionKind::Elicitation);
-        let ask = Ask::new().and(QuestionKind::Elicitation, &method, count);
-        self.admit_all(&ask, Arrival::in_answer(Door::UrlElicitationRequired))
-            .map(drop)
-    }
-
-    /// Decides on all of `ask`, and tells.
-    #[inline]
-    pub(crate) fn admit_all(&self, ask: &Ask<'_>, arrival: Arrival) -> Result<Admitted, Refusal> {
-        match self.session.admit(clock::now(), ask) {
-            Ok(admission) => {
-                let noted = self.tell_admitted(arrival, ask, admission.would_refuse());
-                Ok(Admitted { admission, noted })
-            }
-            Err(refusal) => Err(self.tell_refused(arrival, ask, refusal)),
-        }
-    }
-
-    pub(crate) fn tell_admitted(
-        &self,
-        arrival: Arrival,
-        ask: &Ask<'_>,
-        would_refuse: Option<&Refusal>,
-    ) -> Noted {
-        let told = Told::admitted(would_refuse);
-        self.reporter.report(&self.session, arrival, ask, told)
-    }
-
-    /// Counts a refusal if no window has, tells of it, and gives it back.
-    pub(crate) fn tell_refused(
-        &self,
-        arrival: Arrival,
-        ask: &Ask<'_>,
-        refusal: Refusal,
-    ) -> Refusal {
-        let refusal = self.tally.count(clock::now(), refusal);
-        self.reporter
-            .report(&self.session, arrival, ask, Told::Refused(&refusal));
-        refusal
-    }
-
-    /// Where a message came from, if anybody wants to hear of it: no decision rests on that.
-    fn origin(&self, extensions: &Extensions) -> Origin {
-        if self.reporter.is_heard() {
-            self.calls.origin(extensions)
-        } else {
-            Origin::Unknown
-        }
-    }
-
-    /// Takes a request to the handler, if it is no question or an admitted one. It is decided at
-    /// the call. No `async` block: the request and its context are only moved on, into the
-    /// handler's own future.
-    #[inline]
-    fn dispatch(
-        &self,
-        request: ServerRequest,
-        context: RequestContext<RoleClient>,
-    ) -> impl Future<Output = Result<ClientResult, ErrorData>>
-    where
-        S: Service<RoleClient>,
-    {
-        let handler = match self.sort(request) {
-            Sorted::Question(question) => {
-                let origin = self.origin(&context.extensions);
-                let arrival = Arrival::new(Door::ServerRequest, origin);
-                match self.admit_question(&question, arrival) {
-                    Ok(admitted) => {
-                        let permit = Permit::new(self, question, admitted, arrival);
-                        Either::Left(permit.answer(context))
-                    }
-                    Err(refusal) => return Either::Right(ready(Err(refusal.into()))),
-                }
-            }
-            Sorted::Other(other) => Either::Right(self.guarded.request(other, context)),
-        };
-        // Boxed, since rmcp moves it a dozen times on the way to its task, and its size with it.
-        Either::Left(Box::pin(handler))
-    }
-
     fn methods(&self) -> Methods<'_> {
         Methods::new(&self.questions, &self.session)
     }
@@ -384,91 +231,12 @@ impl<S> Throttled<S> {
     }
 }
 
-impl<S: Service<RoleClient>> Service<RoleClient> for Throttled<S> {
-    fn handle_request(
-        &self,
-        request: ServerRequest,
-        context: RequestContext<RoleClient>,
-    ) -> impl Future<Output = Result<ClientResult, ErrorData>> {
-        self.dispatch(request, context)
-    }
-
-    fn handle_notification(
-        &self,
-        notification: ServerNotification,
-        context: NotificationContext<RoleClient>,
-    ) -> impl Future<Output = Result<(), ErrorData>> {
-        lazy(move |_| {
-            let origin = self.origin(&context.extensions);
-            match self.admit_notification(notification, origin) {
-                Some(Passed {
-                    cleared,
-                    span: None,
-                }) => Either::Left(Either::Left(self.guarded.notification(cleared, context))),
-                Some(Passed {
-                    cleared,
-                    span: Some(mut span),
-                }) => {
-                    let handler = self.guarded.notification(cleared, context);
-                    let handler = handler.instrument(span.span().clone());
-                    Either::Left(Either::Right(handler.map(move |result| {
-                        let is_ok = result.is_ok();
-                        span.ended(if is_ok { task::DELIVERED } else { "failed" });
-                        result
-                    })))
-                }
-                // There is no id to answer to, and an error would only be logged by rmcp.
-                None => Either::Right(ready(Ok(()))),
-            }
-        })
-        .flatten()
-    }
-
-    fn get_info(&self) -> ClientConfig {
-        self.guarded.0.get_info()
-    }
-
-    fn supported_protocol_versions(&self) -> Cow<'static, [ProtocolVersion]> {
-        self.guarded.0.supported_protocol_versions()
-    }
-}
-
 impl<S> fmt::Debug for Throttled<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Throttled")
             .field("session", &self.session)
             .field("questions", &self.questions)
             .finish_non_exhaustive()
-    }
-}
-
-/// Questions that were admitted, and where that was noted.
-#[derive(Debug)]
-pub(crate) struct Admitted {
-    admission: Admission,
-    noted: Noted,
-}
-
-/// The wrapped service. A server's message reaches it here and nowhere else, and only cleared.
-struct Guarded<S>(S);
-
-impl<S: Service<RoleClient>> Guarded<S> {
-    #[inline]
-    fn request(
-        &self,
-        request: Cleared<ServerRequest>,
-        context: RequestContext<RoleClient>,
-    ) -> impl Future<Output = Result<ClientResult, ErrorData>> {
-        self.0.handle_request(request.into_message(), context)
-    }
-
-    fn notification(
-        &self,
-        notification: Cleared<ServerNotification>,
-        context: NotificationContext<RoleClient>,
-    ) -> impl Future<Output = Result<(), ErrorData>> {
-        self.0
-            .handle_notification(notification.into_message(), context)
     }
 }
 

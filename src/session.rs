@@ -265,7 +265,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             let refused = CallError::from(Refused::new(refusal));
             return Err(refused.in_task(result.task.task.task_id));
         }
-        self.forget_if_ended(&result);
         Ok(result)
     }
 
@@ -305,7 +304,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 self.service()
                     .charge_task(&result.task)
                     .map_err(Refused::new)?;
-                self.forget_if_ended(&result);
                 return Ok(result);
             }
             let pause = poll_interval(result.task.task.poll_interval_ms);
@@ -319,14 +317,6 @@ impl<S: Service<RoleClient>> ClientSession<S> {
             }
             taken.answered();
             tokio::time::sleep(pause).await;
-        }
-    }
-
-    fn forget_if_ended(&self, result: &GetTaskResult) {
-        if result.task.status().is_terminal() {
-            self.service()
-                .session()
-                .forget_task(&result.task.task.task_id);
         }
     }
 
@@ -349,10 +339,9 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         Ok(ThrottledSubscription::new(subscription, self.service()))
     }
 
-    /// Drives the rounds of a call (D8).
+    /// Drives the rounds of a call (D8), as many as the settings allow when one comes (D11).
     async fn drive<C: Call>(&self, mut call: C) -> Result<C::Response, CallError> {
         let _open = self.service().calls().count();
-        let max = self.service().session().settings().ask_rounds.get();
         let mut state_only = 0;
         for round in 0.. {
             let response = self.guard(call.clone().send(self.peer()).await)?;
@@ -360,7 +349,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
                 Ok(input) => input,
                 Err(response) => return Ok(response),
             };
-            if round == max {
+            let max = self.service().session().settings().ask_rounds.get();
+            if round >= max {
                 let refusal =
                     Refusal::new(Cause::RoundsExceeded { max }, Method::protocol(C::METHOD));
                 let refusal = self.service().tell_refused(
@@ -382,13 +372,8 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         unreachable!("the loop ends by returning")
     }
 
-    /// Looks at a call's outcome for the URL elicitations of an error `-32042`: they are admitted
-    /// as one round and the error handed on untouched, or the refusal takes its place.
     fn guard<T>(&self, outcome: Result<T, ServiceError>) -> Result<T, CallError> {
-        if let Err(ServiceError::McpError(error)) = &outcome {
-            self.service().charge_error(error).map_err(Refused::new)?;
-        }
-        outcome.map_err(CallError::Service)
+        self.service().guard(outcome)
     }
 }
 

@@ -170,7 +170,8 @@ impl Reporter {
                     Told::WouldRefuse(refusal) => Some((refusal, true)),
                     Told::Refused(refusal) => Some((refusal, false)),
                 };
-                record.note(session.number(), arrival, counted(ask, refusal), refusal)
+                let asked = QuestionKind::ALL.map(|kind| ask.count(kind));
+                record.note(session.number(), arrival, asked, refusal)
             }
             None => Noted::default(),
         }
@@ -189,23 +190,6 @@ impl Reporter {
     fn record(&self, server: &ServerName) -> Option<&Arc<Record>> {
         let recorder = self.recorder.as_ref()?;
         self.record.get_or_init(|| recorder.record(server)).as_ref()
-    }
-}
-
-/// By kind, how many questions a verdict is about. Of a task's entries those that were seen
-/// before are not counted again, and then the refusal alone knows how many are left.
-fn counted(ask: &Ask<'_>, refusal: Option<(&Refusal, bool)>) -> [u32; 2] {
-    let asked = QuestionKind::ALL.map(|kind| ask.count(kind));
-    match refusal {
-        Some((refusal, _)) if ask.total() > refusal.questions() => {
-            let of_kind = |kind| match refusal.kind() {
-                Some(limited) if limited != kind => 0,
-                Some(_) => refusal.questions(),
-                None => refusal.questions() * u32::from(kind == QuestionKind::Elicitation),
-            };
-            QuestionKind::ALL.map(of_kind)
-        }
-        _ => asked,
     }
 }
 

@@ -8,6 +8,9 @@ use std::{
 /// The length of every window (D5).
 pub const WINDOW: Duration = Duration::from_secs(60);
 
+/// In nanoseconds.
+const SECOND: u64 = 1_000_000_000;
+
 /// A point on the monotonic clock, in nanoseconds after an [`Epoch`].
 ///
 /// Half the size of an [`Instant`], and small enough for one atomic.
@@ -17,6 +20,9 @@ pub struct Moment(u64);
 impl Moment {
     /// The beginning of time: at or before every other moment.
     pub const START: Self = Self(0);
+    /// Where time stands still, 292 years on: what is full then stays so. The windows that open
+    /// here and a window later end in 63 bits, as a throttle keeps them.
+    const LAST: Self = Self((i64::MAX as u64 / SECOND - 180) * SECOND);
 
     /// The moment as a plain number, for an atomic.
     #[must_use]
@@ -24,9 +30,16 @@ impl Moment {
         self.0
     }
 
-    /// The moment of a number that [`to_nanos`](Self::to_nanos) gave.
+    /// The moment of a number that [`to_nanos`](Self::to_nanos) gave. One of more than 292 years
+    /// was not, and becomes the last there is.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
+        let last = Self::LAST.plus(WINDOW);
+        if nanos > last.0 { last } else { Self(nanos) }
+    }
+
+    /// The moment of a number that was kept.
+    pub(crate) const fn kept(nanos: u64) -> Self {
         Self(nanos)
     }
 
@@ -37,7 +50,7 @@ impl Moment {
     }
 
     const fn plus(self, length: Duration) -> Self {
-        // Nothing here is longer than a window, and u64 nanoseconds last for 584 years.
+        // No moment is so late that this is reached, and nothing is longer than a window.
         Self(self.0.saturating_add(length.as_nanos() as u64))
     }
 }
@@ -53,11 +66,14 @@ impl Epoch {
         Self(start)
     }
 
-    /// The moment of `now`.
+    /// The moment of `now`. After 292 years it is always the last one.
     #[must_use]
     pub fn moment(&self, now: Instant) -> Moment {
         let since = now.saturating_duration_since(self.0);
-        Moment(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
+        if since.as_secs() >= Moment::LAST.0 / SECOND {
+            return Moment::LAST;
+        }
+        Moment(since.as_secs() * SECOND + u64::from(since.subsec_nanos()))
     }
 }
 

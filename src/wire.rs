@@ -1,8 +1,9 @@
 //! The one translation between rmcp's types and ours.
 
 use rmcp::model::{
-    ConstString, DetailedTask, ErrorCode, ErrorData, InputRequest, InputRequests, JsonObject,
-    ServerNotification, ServerRequest, TaskPayload,
+    ConstString, CustomNotification, DetailedTask, ErrorCode, ErrorData, InputRequest,
+    InputRequests, JsonObject, ServerNotification, ServerRequest, TaskPayload,
+    TaskStatusNotificationMethod,
 };
 use serde_json::Value;
 
@@ -161,11 +162,58 @@ pub(crate) fn input_entries(
         .collect()
 }
 
+/// A task's state as it was notified, where rmcp could not parse it: it asks all the same.
+#[derive(Debug)]
+pub(crate) struct UnparsedTask<'a>(&'a Value);
+
+impl<'a> UnparsedTask<'a> {
+    /// `None` for another notification.
+    pub(crate) fn of(notification: &'a CustomNotification) -> Option<Self> {
+        let params = notification.params.as_ref()?;
+        (notification.method == TaskStatusNotificationMethod::VALUE).then_some(Self(params))
+    }
+
+    /// The task's id, or nothing where it has none.
+    pub(crate) fn id(&self) -> &'a str {
+        self.0["taskId"].as_str().unwrap_or_default()
+    }
+
+    /// What it asks, apart from what is no question.
+    pub(crate) fn entries(
+        &self,
+        classify: impl Fn(&str) -> Option<(QuestionKind, Method)>,
+    ) -> Vec<Entry> {
+        let entry = |key: String, input: &Value| {
+            let (kind, method) = classify(input.get("method")?.as_str()?)?;
+            let content = input.to_string().into_bytes();
+            Some(Entry {
+                kind,
+                method,
+                key,
+                content,
+            })
+        };
+        let mut entries: Vec<_> = match &self.0["inputRequests"] {
+            Value::Object(inputs) => inputs
+                .iter()
+                .filter_map(|(key, input)| entry(key.clone(), input))
+                .collect(),
+            Value::Array(inputs) => inputs
+                .iter()
+                .enumerate()
+                .filter_map(|(index, input)| entry(index.to_string(), input))
+                .collect(),
+            _ => Vec::new(),
+        };
+        if let Some(error) = self.0["error"].as_object() {
+            entries.extend(failed_entries(error));
+        }
+        entries
+    }
+}
+
 fn failed_entries(error: &JsonObject) -> Vec<Entry> {
-    let code = error
-        .get("code")
-        .and_then(Value::as_i64)
-        .unwrap_or_default();
+    let code = error.get("code").and_then(code_of).unwrap_or_default();
     url_elicitations(code, error.get("data"))
         .unwrap_or_default()
         .into_iter()
@@ -176,6 +224,16 @@ fn failed_entries(error: &JsonObject) -> Vec<Entry> {
             content,
         })
         .collect()
+}
+
+/// A code as its reader may take it: in any notation or, as some decoders allow, in quotes.
+fn code_of(code: &Value) -> Option<i64> {
+    let number = match code {
+        Value::String(text) => text.trim().parse().ok()?,
+        code => code.as_f64()?,
+    };
+    // Codes have 32 bits, so none is lost.
+    (number.fract() == 0.0).then_some(number as i64)
 }
 
 #[cfg(test)]
@@ -202,5 +260,31 @@ mod tests {
             assert_eq!(count(-32042, odd.clone()), Some(1), "{odd:?}");
         }
         assert_eq!(count(-32603, Some(three)), None);
+    }
+
+    /// The error of a failed task goes to its caller as it stood on the wire.
+    #[test]
+    fn a_failed_task_asks_whatever_its_code_is_written_like() {
+        let count = |code: Value| {
+            let error = json!({"code": code, "message": "", "data": {"elicitations": [{}, {}]}});
+            failed_entries(error.as_object().unwrap()).len()
+        };
+        for asks in [
+            json!(-32042),
+            json!(-32042.0),
+            json!("-32042"),
+            json!(" -3.2042e4 "),
+        ] {
+            assert_eq!(count(asks.clone()), 2, "{asks}");
+        }
+        for not in [
+            json!(-32042.5),
+            json!(-32603),
+            json!("NaN"),
+            json!(null),
+            json!([-32042]),
+        ] {
+            assert_eq!(count(not.clone()), 0, "{not}");
+        }
     }
 }

@@ -2,12 +2,15 @@
 
 mod by_hand;
 
+use std::time::Duration;
+
 use by_hand::{Core, ELICITATION, SAMPLING, admitted, ask, ask_round, name, settings};
 use mcp_question_throttle::{
     limits::{Limit, LimitName, ProtoOverrides, Scope, Settings},
     question::QuestionKind,
     refusal::Cause,
-    throttle::{Entry, Session, TaskUse},
+    throttle::{Ask, Entry, Session, TaskUse},
+    window::Moment,
 };
 
 const MINUTE: u64 = 60_000_000_000;
@@ -114,6 +117,29 @@ fn clock_backwards() {
         SAMPLING
     ));
     assert!(admitted(&session, core.at(2 * HOUR + MINUTE), SAMPLING));
+}
+
+/// Beyond 292 years the bit that shuts a window was taken for a part of the time, and every
+/// question was admitted. Time stands still there, and what is full stays so.
+#[test]
+fn time_that_ends_gives_nothing_away() {
+    let core = Core::new([2, 0, 2, 0]);
+    let last = i64::MAX as u64;
+    let mut times: Vec<_> = (0..=180)
+        .map(|seconds| last - seconds * 1_000_000_000)
+        .map(Moment::from_nanos)
+        .collect();
+    times.extend([1 << 63, u64::MAX - MINUTE, u64::MAX].map(Moment::from_nanos));
+    let years = |years: u64| Duration::from_secs(years * 366 * 24 * 60 * 60);
+    times.extend([300, 600, 10_000].map(|count| core.throttle.moment(core.at(0) + years(count))));
+    for (nth, at) in times.into_iter().enumerate() {
+        let session = core.session(&nth.to_string());
+        let method = SAMPLING.into();
+        let admitted = (0..10)
+            .filter(|_| session.admit_at(at, &Ask::one(SAMPLING, &method)).is_ok())
+            .count();
+        assert_eq!(admitted, 2, "{at:?}");
+    }
 }
 
 #[test]

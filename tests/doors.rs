@@ -25,7 +25,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use support::{
     Guard::{self, Wrapper, WrapperAndShield},
-    Handler, Server, asking, connect, connect_modern, is_refusal, limits, refused, round, task,
+    Handler, Server, asking, connect, connect_modern, is_refusal, limits, log_in_first, refused,
+    round, task,
 };
 
 const S: &str = "sampling/createMessage";
@@ -273,16 +274,17 @@ async fn task_input_followed() {
     assert_eq!(log.all(), [E, E]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn task_input_notified() {
+/// Two questions fit, the third is withheld, and what asks nothing goes through.
+async fn tasks_notified(change: impl Fn(&mut Value)) {
     let (handler, _events) = Handler::open();
     let log = handler.log.clone();
     let (_session, mut server) = connect_modern(Throttled::new(handler, limits(9, 2))).await;
-    for state in [
+    for mut state in [
         asking("t", &[("a", E), ("b", E)]),
         asking("t", &[("c", E)]),
         task("t", "working"),
     ] {
+        change(&mut state);
         server
             .send(&json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": state}))
             .await;
@@ -295,11 +297,14 @@ async fn task_input_notified() {
     assert_eq!(log.all(), [told, told, "ping"], "the second is withheld");
 }
 
-fn log_in_first(count: usize) -> Value {
-    let elicitations: Vec<_> = (0..count)
-        .map(|n| json!({"mode": "url", "message": "log in", "url": "https://x", "elicitationId": n.to_string()}))
-        .collect();
-    json!({"code": -32042, "message": "log in first", "data": {"elicitations": elicitations}})
+#[tokio::test(start_paused = true)]
+async fn task_input_notified() {
+    tasks_notified(|_| {}).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn malformed_task_input_notified() {
+    tasks_notified(|state| state["createdAt"] = json!(5)).await;
 }
 
 #[tokio::test(start_paused = true)]

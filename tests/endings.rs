@@ -5,8 +5,13 @@ mod support;
 use std::time::Duration;
 
 use mcp_question_throttle::{Pool, Throttled, clock, limits::AskTtl, service::GRACE};
+use rmcp::{
+    model::{ClientConfig, ClientResult, ErrorData, ServerNotification, ServerRequest},
+    service::{NotificationContext, RequestContext, RoleClient, Service},
+};
 use serde_json::{Value, json};
 use support::{Handler, connect, is_refusal, limits, question};
+use tokio::sync::mpsc;
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
@@ -220,4 +225,67 @@ async fn question_expires() {
     gate.add_permits(1);
     server.send(&question(E, 2)).await;
     assert_eq!(server.receive().await["result"]["action"], "accept");
+}
+
+/// A handler that always has something to do, and tells once that it has begun.
+struct Busy(mpsc::UnboundedSender<()>);
+
+/// Sends when the handler's future is dropped.
+struct Dropped(mpsc::UnboundedSender<()>);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        let _ = self.0.send(());
+    }
+}
+
+impl Service<RoleClient> for Busy {
+    async fn handle_request(
+        &self,
+        _request: ServerRequest,
+        _context: RequestContext<RoleClient>,
+    ) -> Result<ClientResult, ErrorData> {
+        let _dropped = Dropped(self.0.clone());
+        let _ = self.0.send(());
+        loop {
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    async fn handle_notification(
+        &self,
+        _notification: ServerNotification,
+        _context: NotificationContext<RoleClient>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        ClientConfig::default()
+    }
+}
+
+/// A handler that is never idle uses up all that tokio lets a task do in one go, and the timers
+/// beside it found nothing left to look at the clock with: it ran on for ever.
+#[tokio::test(start_paused = true)]
+async fn a_question_expires_and_is_cancelled_while_its_handler_is_busy() {
+    let (told, mut events) = mpsc::unbounded_channel();
+    let settings = limits(5, 5).with_ask_ttl(AskTtl::new(Duration::from_secs(90)).unwrap());
+    let (_session, mut server) = connect(Throttled::new(Busy(told), settings)).await;
+    server.send(&question(E, 1)).await;
+    events.recv().await.unwrap();
+    tokio::time::advance(Duration::from_secs(91)).await;
+    let reply = server.receive().await;
+    assert_eq!(reply["error"]["data"]["cause"], "question_expired");
+    events.recv().await.unwrap();
+
+    server.send(&question(E, 2)).await;
+    events.recv().await.unwrap();
+    server.send(&cancel(2)).await;
+    // The cancellation arrives in one of these turns.
+    for _ in 0..100 {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::advance(GRACE + Duration::from_secs(1)).await;
+    events.recv().await.unwrap();
 }

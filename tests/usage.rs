@@ -2,7 +2,10 @@
 
 mod support;
 
-use std::time::Duration;
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use mcp_question_throttle::{
     ClientSession, Door, Origin, Outcome, Pool,
@@ -261,11 +264,16 @@ async fn endless_calls_are_counted_apart_from_questions() {
     );
 }
 
-/// Of a task's entries those seen before are not asked again: what is recorded of a refusal was
-/// once all of them.
+/// Of a task's entries those seen before are not asked again: what is told and recorded of a
+/// refusal was once all of them, and later as many as were refused, all of the limit's kind.
 #[tokio::test(start_paused = true)]
 async fn a_tasks_refusal_is_recorded_as_it_was_counted() {
-    let pool = Pool::new(limits(0, 2));
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let observed = Arc::clone(&told);
+    let pool = Pool::new(limits(0, 2)).with_observer(move |verdict| {
+        let asked = (verdict.sampling, verdict.elicitation);
+        observed.lock().unwrap().push((verdict.outcome(), asked));
+    });
     let (session, mut server) = connect_modern(pool.wrap("a", Handler::open().0).unwrap()).await;
     let state = |entries: &[(&str, &str)]| {
         json!({
@@ -274,23 +282,25 @@ async fn a_tasks_refusal_is_recorded_as_it_was_counted() {
             "ttlMs": null, "inputRequests": inputs(entries),
         })
     };
-    for entries in [&[("k", E)][..], &[("k", E), ("l", E), ("m", E)][..]] {
+    let first = [("k", E), ("s", S)];
+    let more = [("k", E), ("s", S), ("l", E), ("m", E), ("t", S)];
+    for entries in [&first[..], &more[..]] {
         let scripted = async {
             let poll = server.request("tasks/get").await;
             server.answer(&poll, state(entries)).await;
         };
         let (polled, ()) = tokio::join!(session.get_task(GetTaskParams::new("t")), scripted);
-        assert_eq!(polled.is_ok(), entries.len() == 1, "{polled:?}");
+        assert_eq!(polled.is_ok(), entries.len() == 2, "{polled:?}");
     }
     let row = &pool.snapshot().servers[0];
     assert_agrees(row);
+    let usage = row.usage.as_ref().unwrap();
+    let refused = |kind| recorded(usage, kind, Outcome::Refused);
+    assert_eq!(refused(QuestionKind::Elicitation), 2);
+    assert_eq!(refused(QuestionKind::Sampling), 1);
     assert_eq!(
-        recorded(
-            row.usage.as_ref().unwrap(),
-            QuestionKind::Elicitation,
-            Outcome::Refused
-        ),
-        2
+        *told.lock().unwrap(),
+        [(Outcome::Admitted, (1, 1)), (Outcome::Refused, (1, 2))]
     );
 }
 

@@ -352,12 +352,12 @@ impl Judge {
         let verdict = match &entries {
             Some((task, entries)) => self
                 .session
-                .admit_task(now, task, entries, TaskUse::Charge)
+                .look_at_task(now, task, entries, TaskUse::Charge)
                 .map(|input| (input.charged, input.admission)),
-            None => self
-                .session
-                .admit(now, &ask)
-                .map(|admission| (ask, admission)),
+            None => match self.session.admit(now, &ask) {
+                Ok(admission) => Ok((ask, admission)),
+                Err(refusal) => Err((refusal, ask)),
+            },
         };
         match verdict {
             Ok((charged, admission)) => {
@@ -373,9 +373,9 @@ impl Judge {
                 }
                 None
             }
-            Err(refusal) => {
+            Err((refusal, asked)) => {
                 self.reporter
-                    .report(&self.session, arrival, &ask, Told::Refused(&refusal));
+                    .report(&self.session, arrival, &asked, Told::Refused(&refusal));
                 self.notices.advise(self.session.server(), &refusal);
                 Some(Denied {
                     refusal,

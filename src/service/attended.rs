@@ -10,7 +10,7 @@ use std::{
 };
 
 use pin_project_lite::pin_project;
-use tokio::time::sleep;
+use tokio::{task::unconstrained, time::sleep};
 use tokio_util::sync::CancellationToken;
 
 /// How long a handler may go on after its token has fired (D9).
@@ -97,7 +97,9 @@ impl<F: Future> Attended<F> {
 
 impl Watch {
     fn new(token: CancellationToken, ttl: Option<Duration>) -> Self {
-        Self(Box::pin(async move {
+        // A handler that is never idle uses up what tokio lets its task do in one go, and the watch
+        // has to see the time all the same.
+        Self(Box::pin(unconstrained(async move {
             tokio::select! {
                 // A token that has fired by then means that the grace is running.
                 biased;
@@ -106,7 +108,7 @@ impl Watch {
             }
             sleep(GRACE).await;
             Unready::Cancelled
-        }))
+        })))
     }
 }
 

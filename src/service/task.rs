@@ -1,19 +1,14 @@
 //! The input requests of tasks (SEP-2663), polled and notified, and questions without an id.
 
-use std::{
-    collections::{HashSet, hash_map::RandomState},
-    hash::BuildHasher,
-};
+use std::collections::HashSet;
 
 use rmcp::{
-    model::{
-        DetailedTask, InputRequest, InputRequests, InputResponses, ServerNotification, TaskPayload,
-    },
-    service::{Peer, RoleClient, Service},
+    model::{DetailedTask, InputRequests, InputResponses, ServerNotification, TaskPayload},
+    service::{Peer, RoleClient, Service, ServiceError},
 };
 
 use super::{
-    Admitted, Throttled,
+    Admitted, Answered, Throttled,
     cleared::{Cleared, Sorted},
     trace::QuestionSpan,
 };
@@ -24,7 +19,7 @@ use crate::{
     refusal::Refusal,
     throttle::{Entry, Session, TaskInput, TaskUse},
     usage::Noted,
-    wire::{self, Message},
+    wire::{self, Message, UnparsedTask},
 };
 
 /// In the answer to a poll of a task.
@@ -73,14 +68,17 @@ impl<S> Throttled<S> {
                 if let ServerNotification::TaskStatusNotification(status) = other.message() {
                     let task = &status.params.task;
                     let entries = self.entries_of(task);
-                    // Whether the task is one that the user's calls began, nobody can tell.
-                    let arrival = Arrival::new(Door::Task, Origin::Unknown);
-                    self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, arrival)
-                        .ok()?;
+                    self.admit_notified(&task.task.task_id, &entries)?;
                     // What it asked at its end, and is charged for now, is free in a last poll.
                     if task.status().is_terminal() && entries.is_empty() {
                         self.session.forget_task(&task.task.task_id);
                     }
+                } else if let ServerNotification::CustomNotification(custom) = other.message()
+                    && let Some(task) = UnparsedTask::of(custom)
+                {
+                    // A handler of custom notifications may know how to read it.
+                    let entries = task.entries(|method| self.methods().classify(method));
+                    self.admit_notified(task.id(), &entries)?;
                 }
                 Some(Passed {
                     cleared: other,
@@ -90,7 +88,17 @@ impl<S> Throttled<S> {
         }
     }
 
-    /// Charges for what a task's state asks that was not seen before.
+    /// Charges for what a notification of a task asks. `None` says that it does not fit.
+    fn admit_notified(&self, task: &str, entries: &[Entry]) -> Option<()> {
+        // Whether the task is one that the user's calls began, nobody can tell.
+        let arrival = Arrival::new(Door::Task, Origin::Unknown);
+        self.admit_task(task, entries, TaskUse::Charge, arrival)
+            .ok()?;
+        Some(())
+    }
+
+    /// Charges for what a task's state asks that was not seen before. What was seen of a task that
+    /// has ended is forgotten.
     ///
     /// An embedder that polls tasks on a `Peer` of rmcp's, instead of through
     /// [`ClientSession`](crate::ClientSession), calls this with every state before it shows
@@ -101,8 +109,11 @@ impl<S> Throttled<S> {
     /// The [`Refusal`] if the new entries don't fit; none of them is charged or marked as seen.
     pub fn charge_task(&self, task: &DetailedTask) -> Result<(), Refusal> {
         let entries = self.entries_of(task);
-        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)
-            .map(drop)
+        self.admit_task(&task.task.task_id, &entries, TaskUse::Charge, POLLED)?;
+        if task.status().is_terminal() {
+            self.session.forget_task(&task.task.task_id);
+        }
+        Ok(())
     }
 
     fn entries_of(&self, task: &DetailedTask) -> Vec<Entry> {
@@ -123,7 +134,7 @@ impl<S> Throttled<S> {
         }
         match self
             .session
-            .admit_task(clock::now(), task, entries, task_use)
+            .look_at_task(clock::now(), task, entries, task_use)
         {
             Ok(input) => {
                 let mut noted = Noted::default();
@@ -133,8 +144,7 @@ impl<S> Throttled<S> {
                 }
                 Ok(Some((input, noted)))
             }
-            // How many of them were new, the refusal says.
-            Err(refusal) => Err(self.tell_refused(arrival, &Entry::ask(entries), refusal)),
+            Err((refusal, asked)) => Err(self.tell_refused(arrival, &asked, refusal)),
         }
     }
 }
@@ -153,7 +163,13 @@ impl<S: Service<RoleClient>> Throttled<S> {
             TaskPayload::InputRequired { input_requests } => input_requests,
             _ => InputRequests::new(),
         };
-        input_requests.retain(|key, input| answered.is_new(key, input));
+        if input_requests
+            .values()
+            .any(|input| input.method().is_empty())
+        {
+            return Err(ServiceError::UnexpectedResponse.into());
+        }
+        answered.retain_new(&mut input_requests);
         let classify = |method: &str| methods.classify(method);
         let mut entries = wire::input_entries(&input_requests, classify);
         let input = self
@@ -182,7 +198,7 @@ impl<S: Service<RoleClient>> Throttled<S> {
         input_requests
             .retain(|key, input| classify(input.method()).is_none() || keys.contains(key));
         for (key, input) in &input_requests {
-            answered.insert(key, input);
+            answered.insert(key, input, keys.contains(key));
         }
         let answers = self
             .answer_all(input_requests, admitted, POLLED, &methods, peer)
@@ -213,29 +229,5 @@ impl Drop for Taken<'_> {
         if !self.entries.is_empty() {
             self.session.forget_entries(&self.task, &self.entries);
         }
-    }
-}
-
-/// What one driver of a task has answered, as keyed hashes: it never shows an entry twice, even
-/// where the server's memory of entries is full.
-#[derive(Debug, Default)]
-pub(crate) struct Answered {
-    hasher: RandomState,
-    entries: HashSet<u64>,
-}
-
-impl Answered {
-    fn is_new(&self, key: &str, input: &InputRequest) -> bool {
-        !self.entries.contains(&self.hash(key, input))
-    }
-
-    fn insert(&mut self, key: &str, input: &InputRequest) {
-        let hash = self.hash(key, input);
-        self.entries.insert(hash);
-    }
-
-    fn hash(&self, key: &str, input: &InputRequest) -> u64 {
-        self.hasher
-            .hash_one((key, serde_json::to_vec(input).unwrap_or_default()))
     }
 }

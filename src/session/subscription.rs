@@ -28,14 +28,15 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
     ///
     /// # Errors
     ///
-    /// [`CallError::Service`] as rmcp's `Subscription::next`. A notification that is over a limit
+    /// [`CallError::Refused`] if the subscription ends with an error `-32042` that asks for more
+    /// than fits; [`CallError::Service`] for all else, as rmcp's `Subscription::next`. A notification that is over a limit
     /// is no error: it is passed over, and the throttle's observer and log are told.
     ///
     /// # Cancel safety
     ///
-    /// As rmcp's `Subscription::next`: nothing is charged before a notification has arrived.
+    /// As rmcp's `Subscription::next`: nothing is charged before something has arrived.
     pub async fn next(&mut self) -> Result<Option<ServerNotification>, CallError> {
-        while let Some(notification) = self.subscription.next().await? {
+        while let Some(notification) = self.throttled.guard(self.subscription.next().await)? {
             if let Some(cleared) = self
                 .throttled
                 .admit_notification(notification, Origin::Background)
@@ -66,14 +67,51 @@ impl<S> fmt::Debug for ThrottledSubscription<'_, S> {
 mod tests {
     use std::time::Duration;
 
-    use rmcp::model::SubscriptionFilter;
-    use serde_json::json;
+    use rmcp::{model::SubscriptionFilter, service::ServiceError};
+    use serde_json::{Value, json};
 
     use crate::{
-        Throttled,
+        CallError, Throttled,
         question::{QuestionKind, QuestionMethods},
-        support::{Handler, connect_modern, limits},
+        support::{Handler, Server, connect_modern, limits, refused},
     };
+
+    /// The request to listen that the server has answered, and the meta of what belongs to it.
+    async fn acknowledged(server: &mut Server) -> (Value, Value) {
+        let listen = server.request("subscriptions/listen").await;
+        let meta = json!({"io.modelcontextprotocol/subscriptionId": listen["id"]});
+        server
+            .send(&json!({
+                "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
+                "params": {"_meta": meta, "notifications": {"toolsListChanged": true}},
+            }))
+            .await;
+        (listen, meta)
+    }
+
+    /// The error that ends a subscription can ask as well. It was handed on uncharged.
+    #[tokio::test(start_paused = true)]
+    async fn url_elicitation_at_the_end_of_a_subscription() {
+        let (handler, _events) = Handler::open();
+        let (session, mut server) = connect_modern(Throttled::new(handler, limits(9, 3))).await;
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        let error =
+            json!({"code": -32042, "message": "log in", "data": {"elicitations": [{}, {}]}});
+        for fits in [true, false] {
+            let serve = async {
+                let (listen, _) = acknowledged(&mut server).await;
+                server.answer_error(&listen, error.clone()).await;
+            };
+            let read = async { session.listen(filter.clone()).await.unwrap().next().await };
+            let (ended, ()) = tokio::join!(read, serve);
+            match ended.unwrap_err() {
+                CallError::Service(ServiceError::McpError(given)) if fits => {
+                    assert_eq!(serde_json::to_value(given).unwrap(), error);
+                }
+                other => drop(refused(other)),
+            }
+        }
+    }
 
     /// What a subscription brings goes to its reader, past the service. rmcp lets the notifications
     /// of its filter through and no others, so one of those has to be the question here.
@@ -86,15 +124,7 @@ mod tests {
         let (session, mut server) = connect_modern(throttled).await;
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let serve = async {
-            let listen = server.request("subscriptions/listen").await;
-            let id = &listen["id"];
-            let meta = json!({"io.modelcontextprotocol/subscriptionId": id});
-            server
-                .send(&json!({
-                    "jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged",
-                    "params": {"_meta": meta, "notifications": {"toolsListChanged": true}},
-                }))
-                .await;
+            let (listen, meta) = acknowledged(&mut server).await;
             for _ in 0..3 {
                 server
                     .send(&json!({"jsonrpc": "2.0", "method": CHANGED, "params": {"_meta": meta}}))

@@ -71,6 +71,8 @@ impl<'a> Source<'a> {
         let line = self.lines.partition_point(|start| *start <= span.start);
         let line_start = self.lines[line - 1];
         let before = self.text.get(line_start..span.start).unwrap_or_default();
+        // A byte order mark is no character that anybody sees.
+        let before = before.trim_start_matches('\u{feff}');
         Origin::File {
             file: Arc::clone(&self.name),
             line,

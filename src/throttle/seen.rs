@@ -128,9 +128,8 @@ impl Seen {
         let Some(known) = self.tasks.get_mut(&task) else {
             return;
         };
-        let before = known.len();
-        known.retain(|hash, _| !hashes.contains(hash));
-        self.entries -= before - known.len();
+        let forgotten = hashes.iter().filter(|hash| known.remove(hash).is_some());
+        self.entries -= forgotten.count();
         if known.is_empty() {
             self.tasks.remove(&task);
         }

@@ -128,6 +128,19 @@ impl Session {
         entries: &'e [Entry],
         task_use: TaskUse,
     ) -> Result<TaskInput<'e>, Refusal> {
+        self.look_at_task(now, task, entries, task_use)
+            .map_err(|(refusal, _)| refusal)
+    }
+
+    /// As [`admit_task`](Self::admit_task), and says of a refusal what it refuses: those that were
+    /// not seen before, or all of a muted server's.
+    pub(crate) fn look_at_task<'e>(
+        &self,
+        now: Instant,
+        task: &str,
+        entries: &'e [Entry],
+        task_use: TaskUse,
+    ) -> Result<TaskInput<'e>, (Refusal, Ask<'e>)> {
         let at = self.throttle.moment(now);
         if entries.is_empty() {
             return Ok(TaskInput {
@@ -138,7 +151,7 @@ impl Session {
         }
         let all = Entry::ask(entries);
         let taken = task_use == TaskUse::Take;
-        let seat = match self.seat(at, &all)? {
+        let seat = match self.seat(at, &all).map_err(|refusal| (refusal, all))? {
             Ok(seat) => seat,
             // Without a row there is no memory of what was seen.
             Err(full) => {
@@ -155,16 +168,18 @@ impl Session {
         };
         // What was charged before is not shown either.
         if seat.row.mute.is_on() {
-            return Err(seat.refuse_muted(&all));
+            return Err((seat.refuse_muted(&all), all));
         }
         // Held over the decision, so that two polls of one task cannot both find an entry new.
-        let mut seen = seat.row.seen.lock().map_err(|_| Refusal::internal())?;
+        let seen = seat.row.seen.lock();
+        let mut seen = seen.map_err(|_| (Refusal::internal(), all))?;
         let sorted = seen.sort(task, entries);
         let ask = Entry::ask(sorted.fresh.iter().copied());
         let mut would_refuse = None;
         if ask.total() > 0 {
             // The admission of what is taken is made below, of what is charged here or was before.
-            would_refuse = seat.admit_all(at, &ask)?.would_refuse;
+            let admitted = seat.admit_all(at, &ask);
+            would_refuse = admitted.map_err(|refusal| (refusal, ask))?.would_refuse;
         }
         seen.remember(task, &sorted, taken);
         let mut entries = Vec::new();

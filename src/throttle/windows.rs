@@ -81,7 +81,7 @@ impl Windows {
 pub(super) struct Shut(u64);
 
 impl Shut {
-    /// No moment has this bit: it would be 292 years from the start.
+    /// No moment has this bit: time ends before, 292 years from the start.
     const FULL: u64 = 1 << 63;
 
     const fn new(ends: Moment, full: bool) -> Self {
@@ -99,6 +99,6 @@ impl Shut {
 
     #[inline]
     const fn ends(self) -> Moment {
-        Moment::from_nanos(self.0 & !Self::FULL)
+        Moment::kept(self.0 & !Self::FULL)
     }
 }

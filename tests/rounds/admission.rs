@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_question_throttle::{
-    Throttled,
+    Pool, Throttled,
     limits::{AskRounds, LimitName},
     refusal::Cause,
 };
@@ -204,6 +204,33 @@ async fn rounds_bounded() {
         server.until_gone().await.is_empty(),
         "4 requests on the wire, not 5"
     );
+}
+
+/// A call that was open when the settings changed kept the number of rounds it had begun with.
+#[tokio::test(start_paused = true)]
+async fn a_new_number_of_rounds_holds_for_open_calls() {
+    let settings = |rounds| limits(99, 99).with_ask_rounds(AskRounds::new(rounds).unwrap());
+    for (changed_to, answered) in [(1, 2), (2, 2), (5, 5)] {
+        let (handler, _events) = Handler::open();
+        let log = handler.log.clone();
+        let pool = Pool::new(settings(3));
+        let (session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
+        let serve = async {
+            for number in 0..=answered {
+                let call = server.request("tools/call").await;
+                if number == 2 {
+                    pool.update(&settings(changed_to).into());
+                }
+                server.answer(&call, round(&[("a", E)], Some("s"))).await;
+            }
+        };
+        let (result, ()) = tokio::join!(session.call_tool(CallToolRequestParams::new("t")), serve);
+        let cause = refused(result.unwrap_err()).refusal().cause();
+        assert_eq!(cause, Cause::RoundsExceeded { max: changed_to });
+        assert_eq!(log.questions().len(), answered, "{changed_to}");
+        session.cancel().await.unwrap();
+        assert!(server.until_gone().await.is_empty(), "nothing more is sent");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -166,6 +166,15 @@ fn broken_toml_is_refused_with_its_place() {
     insta::assert_snapshot!(texts.map(error).join("\n"));
 }
 
+/// Editors show no byte order mark, and count none.
+#[test]
+fn a_byte_order_mark_moves_no_place() {
+    let bad = "samplingPerMinute = 5";
+    let (plain, marked) = (error(bad), error(&format!("\u{feff}{bad}")));
+    assert!(plain.starts_with("settings.toml:1:1: "), "{plain}");
+    assert_eq!(marked, plain);
+}
+
 #[test]
 fn no_error_shows_a_secret() {
     let secret = "hunter2";

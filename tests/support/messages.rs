@@ -70,3 +70,11 @@ pub fn asking(id: &str, entries: &[(&str, &str)]) -> Value {
     task["inputRequests"] = inputs(entries);
     task
 }
+
+/// The error that asks to open so many URLs.
+pub fn log_in_first(count: usize) -> Value {
+    let elicitations: Vec<_> = (0..count)
+        .map(|n| json!({"mode": "url", "message": "log in", "url": "https://x", "elicitationId": n.to_string()}))
+        .collect();
+    json!({"code": -32042, "message": "log in first", "data": {"elicitations": elicitations}})
+}

@@ -27,7 +27,7 @@ use rmcp::{
 
 pub use self::{
     handler::{Handler, Log},
-    messages::{asking, done, inputs, is_refusal, question, round, task},
+    messages::{asking, done, inputs, is_refusal, log_in_first, question, round, task},
     server::{Server, pipe, pipe_of},
 };
 
