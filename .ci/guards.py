@@ -175,6 +175,21 @@ GUARDS = {
         "        if !OFF && all.len() > LONGEST_BODY {",
         ["bounds::a_clients_message_has_a_bound"],
     ),
+    "what all hold at once is bounded": (
+        "        if needed > has {",
+        "        if !OFF && needed > has {",
+        [
+            "bounds::what_all_clients_send_at_once_has_a_bound",
+            "bounds::messages_that_are_half_there_do_not_wait_for_one_another",
+            "bounds::without_room_an_answer_goes_on_in_parts",
+            "bounds::what_a_client_does_not_read_is_counted",
+        ],
+    ),
+    "what is given on is counted until it is gone": (
+        "        match self.split(bytes.capacity().saturating_sub(FREE)) {",
+        "        match self.split(bytes.capacity().saturating_sub(FREE)).filter(|_| !OFF) {",
+        ["bounds::what_all_clients_send_at_once_has_a_bound", "bounds::what_a_client_does_not_read_is_counted"],
+    ),
     "Authorization is not logged": (
         "        let mut all = headers.clone();\n",
         "        let mut all = headers.clone();\n"

@@ -52,7 +52,10 @@
 //!
 //! # What is bounded
 //!
-//! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
+//! A client's message and what is held of an event or a body: 16 MiB each, and over all connections
+//! [`DEFAULT_MEMORY`], of which one server gets half if there are several. What is no longer than
+//! 64 KiB is not counted. Nobody waits for room: without it a client's message gets 503, and an event
+//! or a body goes on in parts, as one of more than 16 MiB. Refusals on their way:
 //! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
 //! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
 //! for, and its server with it. No time limit ends a stream or a call: people are slow. Connections
@@ -70,6 +73,7 @@ mod failure;
 mod guard;
 mod headers;
 mod judged;
+mod memory;
 mod metrics;
 mod order;
 mod refusals;
@@ -89,9 +93,10 @@ use reqwest::Url;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{connections::MOST_CONNECTIONS, error::RelayError};
+pub use self::{connections::MOST_CONNECTIONS, error::RelayError, memory::DEFAULT_MEMORY};
 use self::{
     guard::Guard,
+    memory::Memory,
     metrics::Relayed,
     refusals::Undelivered,
     sessions::Sessions,
@@ -152,6 +157,7 @@ pub struct Relay {
     guard: Guard,
     settings_file: Option<PathBuf>,
     mute_button: bool,
+    memory: usize,
 }
 
 impl Relay {
@@ -203,6 +209,7 @@ impl Relay {
             guard: Guard::default(),
             settings_file: None,
             mute_button: settings.status_page().mute_button,
+            memory: DEFAULT_MEMORY,
         })
     }
 
@@ -234,6 +241,14 @@ impl Relay {
     #[must_use]
     pub fn with_settings_file(mut self, file: Option<PathBuf>) -> Self {
         self.settings_file = file;
+        self
+    }
+
+    /// Holds no more than so many bytes of messages at once, in place of [`DEFAULT_MEMORY`]; what
+    /// is no longer than 64 KiB does not count. With several servers, one of them gets half.
+    #[must_use]
+    pub const fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
         self
     }
 
@@ -289,6 +304,7 @@ impl Relay {
     fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
         let pool = self.pool;
         let settings_file = self.settings_file;
+        let memory = Memory::shared(self.memory, self.upstreams.len());
         let server = |(name, upstream): (ServerName, Upstream)| {
             let server = Server {
                 sessions: Sessions::new(Arc::clone(pool.throttle()), name.clone()),
@@ -296,6 +312,7 @@ impl Relay {
                 upstream: Arc::new(upstream),
                 notices: Arc::new(Notices::new(settings_file.clone())),
                 undelivered: Arc::default(),
+                memory: memory(),
                 name,
             };
             (server.name.as_str().to_owned(), server)
@@ -343,6 +360,7 @@ impl Shared {
             server: server.name.clone(),
             unreadable: server.notices.unreadable(),
             undelivered: server.undelivered.count(),
+            shortages: server.memory.shortages(),
         };
         self.servers.values().map(relayed).collect()
     }
@@ -380,4 +398,5 @@ struct Server {
     sessions: Sessions,
     notices: Arc<Notices>,
     undelivered: Arc<Undelivered>,
+    memory: Memory,
 }

@@ -269,6 +269,8 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
             "cannot listen on 127.0.0.1",
         ),
         ("", &["--listen", "nowhere"], 2, "--listen"),
+        ("", &["--memory", "31"], 2, "expected 32 to 1048576 (MiB)"),
+        ("", &["--memory", "1G"], 2, "expected 32 to 1048576 (MiB)"),
     ] {
         let folder = TempDir::new().unwrap();
         let output = command(&folder, settings).args(args).output().unwrap();

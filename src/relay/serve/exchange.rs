@@ -3,16 +3,16 @@
 use std::sync::Arc;
 
 use axum::{
-    body::Body,
+    body::{Body, BodyDataStream},
     extract::{Request, State},
     http::{
         HeaderMap, HeaderValue, Method, StatusCode,
-        header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE},
+        header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
         request,
     },
     response::Response,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::TryStreamExt;
 use percent_encoding::percent_decode_str;
 use tokio_util::sync::CancellationToken;
@@ -29,6 +29,8 @@ use crate::{clock, relay::Judge};
 
 /// A client's message may be this long.
 const LONGEST_BODY: usize = 16 * 1024 * 1024;
+
+const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
 
 const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS];
 
@@ -48,7 +50,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
-    let body = match read(body).await {
+    let body = match read(body, server).await {
         Ok(body) => body,
         Err(failed) => return failed,
     };
@@ -102,6 +104,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
             headers: Arc::new(headers::of_refusal(&sent, session)),
             undelivered: Arc::clone(&server.undelivered),
         },
+        memory: server.memory.clone(),
         row,
         call,
         ends: match parts.method {
@@ -180,13 +183,20 @@ fn find<'s>(shared: &'s Shared, path: &str) -> Option<(&'s Server, Option<String
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, Response> {
+async fn read(body: Body, server: &Server) -> Result<Bytes, Response> {
     let mut chunks = body.into_data_stream();
-    let mut all = BytesMut::new();
+    let mut held = server.memory.hold();
+    let mut all = Vec::new();
     loop {
         match chunks.try_next().await {
             Ok(Some(chunk)) => all.extend_from_slice(&chunk),
-            Ok(None) => return Ok(all.freeze()),
+            Ok(None) => {
+                // It may be there for long.
+                all.shrink_to_fit();
+                let fits = held.cover(all.capacity());
+                debug_assert!(fits, "less than before");
+                return Ok(held.give(all));
+            }
             Err(error) => {
                 let reason = format_args!("the request's body cannot be read: {error}");
                 return Err(failure::answer(StatusCode::BAD_REQUEST, reason));
@@ -195,6 +205,29 @@ async fn read(body: Body) -> Result<Bytes, Response> {
         if all.len() > LONGEST_BODY {
             let reason = format_args!("a message may have {LONGEST_BODY} bytes at most");
             return Err(failure::answer(StatusCode::PAYLOAD_TOO_LARGE, reason));
+        }
+        if !held.cover(all.capacity()) {
+            let outcome = "a client's message was answered with 503";
+            server.memory.tell(&server.name, &outcome);
+            drop(held);
+            drain(chunks, all).await;
+            let reason = "the relay holds as much of messages as it may; try again";
+            let mut response = failure::answer(StatusCode::SERVICE_UNAVAILABLE, reason);
+            response.headers_mut().insert(RETRY_AFTER, ONE_SECOND);
+            return Err(response);
+        }
+    }
+}
+
+/// Reads what is left of a message and keeps nothing, since many a client hears no answer before it
+/// has sent all.
+async fn drain(mut chunks: BodyDataStream, begun: Vec<u8>) {
+    let mut length = begun.len();
+    drop(begun);
+    while let Ok(Some(chunk)) = chunks.try_next().await {
+        length += chunk.len();
+        if length > LONGEST_BODY {
+            return;
         }
     }
 }

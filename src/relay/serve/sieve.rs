@@ -66,6 +66,21 @@ impl Sieve {
         self.events.feed(bytes);
     }
 
+    /// There is no room for more: an event that is not whole by now comes in parts.
+    pub(super) const fn hold_no_more(&mut self) {
+        self.events.hold_no_more();
+    }
+
+    /// Gives back memory that is not needed any more.
+    pub(super) fn compact(&mut self) {
+        self.events.compact();
+    }
+
+    /// How many bytes it holds.
+    pub(super) const fn capacity(&self) -> usize {
+        self.events.capacity()
+    }
+
     /// The stream has ended.
     pub(super) const fn end(&mut self) {
         self.events.end();
