@@ -186,8 +186,8 @@ GUARDS = {
         ],
     ),
     "what is given on is counted until it is gone": (
-        "        match self.split(bytes.capacity().saturating_sub(FREE)) {",
-        "        match self.split(bytes.capacity().saturating_sub(FREE)).filter(|_| !OFF) {",
+        "        match self.split(bytes.capacity().saturating_sub(self.free)) {",
+        "        match self.split(bytes.capacity().saturating_sub(self.free)).filter(|_| !OFF) {",
         ["bounds::what_all_clients_send_at_once_has_a_bound", "bounds::what_a_client_does_not_read_is_counted"],
     ),
     "Authorization is not logged": (

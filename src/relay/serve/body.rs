@@ -30,7 +30,7 @@ pub(super) async fn answer(
 ) -> Response {
     let status = response.status();
     let mut body = Vec::new();
-    let mut held = side.memory.hold();
+    let mut held = side.address.memory.hold();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
@@ -46,7 +46,7 @@ pub(super) async fn answer(
         let has_room = held.cover(body.capacity());
         if !has_room {
             let outcome = "an answer went on in parts";
-            side.memory.tell(&side.address.server, &outcome);
+            side.address.memory.tell(&side.address.server, &outcome);
         }
         if body.len() > LONGEST_FRAME || !has_room {
             return in_parts(judge, response, headers, held.give(body));

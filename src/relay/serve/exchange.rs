@@ -20,6 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Server, Shared, body, failure, headers,
     headers::SESSION_ID,
+    memory::FREE,
     refusals::Address,
     request::Call,
     sessions::Row,
@@ -94,6 +95,9 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         Arc::clone(&row.questions),
     );
     judge.polls().note(&body);
+    // A long id is kept as long as the response, and so is what was counted for it.
+    let long_id = call.id.as_ref().is_some_and(|id| id.len() > FREE);
+    let kept = long_id.then(|| body.clone());
     drop(body);
     let session = response.headers().get(SESSION_ID);
     let side = Side {
@@ -103,10 +107,11 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
             url: response.url().clone(),
             headers: Arc::new(headers::of_refusal(&sent, session)),
             undelivered: Arc::clone(&server.undelivered),
+            memory: server.memory.clone(),
         },
-        memory: server.memory.clone(),
         row,
         call,
+        _kept: kept,
         ends: match parts.method {
             // Nobody waits for the answer to a call there, and clients open it again.
             Method::GET => shared.closing.clone(),

@@ -43,10 +43,16 @@ impl Memory {
         }
     }
 
-    /// Nothing yet.
+    /// Nothing yet, with so much free that is small.
     pub(super) fn hold(&self) -> Held {
+        self.hold_beyond(FREE)
+    }
+
+    /// Nothing yet, with so many bytes free.
+    pub(super) fn hold_beyond(&self, free: usize) -> Held {
         Held {
             memory: self.clone(),
+            free,
             permits: None,
         }
     }
@@ -82,6 +88,7 @@ impl Memory {
 #[derive(Debug)]
 pub(super) struct Held {
     memory: Memory,
+    free: usize,
     permits: Option<Permits>,
 }
 
@@ -90,7 +97,7 @@ impl Held {
     /// more, all stays as it was, and it is `false`.
     #[must_use]
     pub(super) fn cover(&mut self, bytes: usize) -> bool {
-        let (needed, has) = (bytes.saturating_sub(FREE), self.size());
+        let (needed, has) = (bytes.saturating_sub(self.free), self.size());
         if needed > has {
             let Some(more) = self.memory.take(needed - has) else {
                 return false;
@@ -107,7 +114,7 @@ impl Held {
 
     /// What was counted for `bytes` goes with them, until the last copy of them is dropped.
     pub(super) fn give(&mut self, bytes: Vec<u8>) -> Bytes {
-        match self.split(bytes.capacity().saturating_sub(FREE)) {
+        match self.split(bytes.capacity().saturating_sub(self.free)) {
             Some(permits) => Bytes::from_owner(Counted {
                 bytes,
                 _permits: permits,

@@ -8,13 +8,7 @@ use futures::stream;
 use reqwest::Response;
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    memory::{Held, Memory},
-    refusals::Address,
-    request::Call,
-    sessions::Row,
-    sieve::Sieve,
-};
+use super::{memory::Held, refusals::Address, request::Call, sessions::Row, sieve::Sieve};
 use crate::{
     clock,
     refusal::Refusal,
@@ -27,7 +21,8 @@ pub(super) struct Side {
     pub(super) row: Arc<Row>,
     pub(super) address: Address,
     pub(super) call: Call,
-    pub(super) memory: Memory,
+    /// The call's message, if a long id of it is kept.
+    pub(super) _kept: Option<Bytes>,
     /// When it fires, the stream ends.
     pub(super) ends: CancellationToken,
 }
@@ -51,7 +46,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(side: Side, judge: Judge, response: Response) -> Self {
         Self {
-            held: side.memory.hold(),
+            held: side.address.memory.hold(),
             side,
             response: Some(response),
             sieve: Sieve::new(judge),
@@ -129,8 +124,9 @@ impl Stream {
                 self.sieve.feed(&chunk);
                 if !self.count() {
                     self.sieve.hold_no_more();
+                    let address = &self.side.address;
                     let outcome = "what was not whole of an event went on in parts";
-                    self.side.memory.tell(&self.side.address.server, &outcome);
+                    address.memory.tell(&address.server, &outcome);
                 }
             }
             Ok(None) => self.end(),
