@@ -85,7 +85,10 @@ mod status;
 mod stream;
 mod upstream;
 
-use std::{collections::BTreeMap, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, env, ffi::OsString, future::Future, io, path::PathBuf, sync::Arc,
+    time::Duration,
+};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -103,11 +106,11 @@ use self::{
     status::Board,
     upstream::{Clients, Upstream},
 };
-use super::notices::Notices;
+use super::{expand::expand, notices::Notices};
 use crate::{
     Pool, clock,
     limits::ServerName,
-    settings::{Endpoint, Loaded, Origin, ServerEntry},
+    settings::{Endpoint, Loaded, Origin, ServerEntry, header_key},
     throttle::{KindSnapshot, Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
@@ -161,7 +164,8 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// A relay for these settings, and nothing counted yet.
+    /// A relay for these settings, and nothing counted yet. In headers of the settings `${VAR}`,
+    /// `${VAR:-default}` and `${env:VAR}` are variables of this process.
     ///
     /// # Errors
     ///
@@ -184,18 +188,28 @@ impl Relay {
             let Some(Endpoint::Url(url)) = entry.endpoint() else {
                 continue;
             };
-            let (server, at) = (name.clone(), || {
-                let origin = settings.origin(Some(name), "url");
+            let (server, at) = (name.clone(), |key: &str| {
+                let origin = settings.origin(Some(name), key);
                 origin.cloned().unwrap_or(Origin::Default)
             });
             if RESERVED.contains(&name.as_str()) {
-                return Err(RelayError::Reserved { server, at: at() });
+                let at = at("url");
+                return Err(RelayError::Reserved { server, at });
             }
             let url = match Url::parse(url) {
                 Ok(url) if url.has_host() => url,
-                _ => return Err(RelayError::Url { server, at: at() }),
+                _ => {
+                    let at = at("url");
+                    return Err(RelayError::Url { server, at });
+                }
             };
-            let headers = headers_of(entry);
+            let headers = headers_of(entry, &|name| env::var_os(name));
+            let headers = headers.map_err(|(name, reason)| RelayError::Header {
+                at: at(&header_key(&name)),
+                server: server.clone(),
+                name,
+                reason,
+            })?;
             let upstream = Upstream::new(&mut clients, url, headers)
                 .map_err(|error| RelayError::Client(error.into()))?;
             upstreams.insert(server, upstream);
@@ -327,14 +341,24 @@ impl Relay {
     }
 }
 
-/// The headers of an entry, which has been checked. Their values never show in `Debug`.
-fn headers_of(entry: &ServerEntry) -> HeaderMap {
-    let header = |(name, value): (&String, &String)| {
-        let mut value = HeaderValue::from_str(value).ok()?;
+/// The headers of an entry, with their variables replaced; or the name of one that has no value, and
+/// why. Their values never show in `Debug`.
+fn headers_of(
+    entry: &ServerEntry,
+    variable: &impl Fn(&str) -> Option<OsString>,
+) -> Result<HeaderMap, (String, String)> {
+    let mut headers = HeaderMap::new();
+    for (name, text) in entry.headers() {
+        let wrong = |reason: String| (name.clone(), reason);
+        let text = expand(text, variable).map_err(|error| wrong(error.to_string()))?;
+        let named: Result<HeaderName, _> = name.parse();
+        let (Ok(named), Ok(mut value)) = (named, HeaderValue::from_str(&text)) else {
+            return Err(wrong("with its variables it is no header".to_owned()));
+        };
         value.set_sensitive(true);
-        Some((name.parse::<HeaderName>().ok()?, value))
-    };
-    entry.headers().iter().filter_map(header).collect()
+        headers.append(named, value);
+    }
+    Ok(headers)
 }
 
 /// What all requests share.

@@ -4,7 +4,7 @@ pub(super) const AFTER_HELP: &str = r#"FILE names the servers:
 
   [servers.github]
   url = "https://mcp.example/mcp"
-  headers = { Authorization = "Bearer ..." }   # only if the client sends none
+  headers = { Authorization = "Bearer ${TOKEN}" }   # if the client sends none
 
 It prints the URL of each; give that one to the client, in place of the
 server's own.
