@@ -86,8 +86,8 @@ mod stream;
 mod upstream;
 
 use std::{
-    collections::BTreeMap, env, ffi::OsString, future::Future, io, path::PathBuf, sync::Arc,
-    time::Duration,
+    collections::BTreeMap, env, ffi::OsString, future::Future, io, net::SocketAddr, path::PathBuf,
+    sync::Arc, time::Duration,
 };
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
@@ -157,6 +157,8 @@ pub fn path_of(server: &ServerName) -> String {
 pub struct Relay {
     pool: Pool,
     upstreams: BTreeMap<ServerName, Upstream>,
+    /// Where the URL of each stands.
+    places: BTreeMap<ServerName, Origin>,
     guard: Guard,
     settings_file: Option<PathBuf>,
     mute_button: bool,
@@ -184,6 +186,7 @@ impl Relay {
     pub fn with_throttle(settings: &Loaded, throttle: Arc<Throttle>) -> Result<Self, RelayError> {
         let mut clients = Clients::default();
         let mut upstreams = BTreeMap::new();
+        let mut places = BTreeMap::new();
         for (name, entry) in settings.servers() {
             let Some(Endpoint::Url(url)) = entry.endpoint() else {
                 continue;
@@ -212,6 +215,7 @@ impl Relay {
             })?;
             let upstream = Upstream::new(&mut clients, url, headers)
                 .map_err(|error| RelayError::Client(error.into()))?;
+            places.insert(server.clone(), at("url"));
             upstreams.insert(server, upstream);
         }
         if upstreams.is_empty() {
@@ -220,6 +224,7 @@ impl Relay {
         Ok(Self {
             pool: Pool::with_throttle(throttle),
             upstreams,
+            places,
             guard: Guard::default(),
             settings_file: None,
             mute_button: settings.status_page().mute_button,
@@ -284,11 +289,29 @@ impl Relay {
         self.upstreams.keys()
     }
 
+    /// Whether it can listen at `address`: no server's URL may lead there. [`serve`](Self::serve)
+    /// asks the same.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Itself`].
+    pub fn check_address(&self, address: SocketAddr) -> Result<(), RelayError> {
+        let mut upstreams = self.upstreams.iter();
+        let found = upstreams.find(|(_, upstream)| upstream.leads_to(address));
+        found.map_or(Ok(()), |(server, _)| {
+            let at = self.places.get(server).cloned();
+            Err(RelayError::Itself {
+                server: server.clone(),
+                at: at.unwrap_or(Origin::Default),
+            })
+        })
+    }
+
     /// Serves at `listener` until `end` is done, and then [`GRACE`] for calls in flight.
     ///
     /// # Errors
     ///
-    /// When `listener` has no address.
+    /// When `listener` has no address, or one that a server's URL leads to.
     ///
     /// # Cancel safety
     ///
@@ -298,6 +321,8 @@ impl Relay {
         listener: TcpListener,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
+        self.check_address(listener.local_addr()?)
+            .map_err(io::Error::other)?;
         let shared = Arc::new(self.shared(&listener)?);
         let closing = shared.closing.clone();
         let router = router::router(Arc::clone(&shared));

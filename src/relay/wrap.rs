@@ -379,22 +379,6 @@ fn spawn(
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The relay waited for it, and its client for the relay.
-    #[tokio::test]
-    async fn a_pump_that_panics_ends_the_relay() {
-        let (ended, mut pumps) = mpsc::unbounded_channel();
-        spawn("fine", &ended, || {}).unwrap();
-        spawn("broken", &ended, || panic!("as a mistake of ours would")).unwrap();
-        drop(ended);
-        assert_eq!(pumps.recv().await, Some(Ended::ClientOutput));
-        assert_eq!(pumps.recv().await, None);
-    }
-}
-
 /// The signals that are passed on.
 struct Signals {
     terminate: unix::Signal,
@@ -420,5 +404,21 @@ impl Signals {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.quit.recv() => Signal::SIGQUIT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The relay waited for it, and its client for the relay.
+    #[tokio::test]
+    async fn a_pump_that_panics_ends_the_relay() {
+        let (ended, mut pumps) = mpsc::unbounded_channel();
+        spawn("fine", &ended, || {}).unwrap();
+        spawn("broken", &ended, || panic!("as a mistake of ours would")).unwrap();
+        drop(ended);
+        assert_eq!(pumps.recv().await, Some(Ended::ClientOutput));
+        assert_eq!(pumps.recv().await, None);
     }
 }

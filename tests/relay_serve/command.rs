@@ -219,6 +219,13 @@ async fn a_hangup_reads_the_limits_again_and_counts_stay() {
 fn what_is_wrong_at_the_start_is_said_with_its_place() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = bound.local_addr().unwrap().to_string();
+    drop(bound);
+    let itself = format!(
+        "[servers.a]\nurl = \"http://{}/a\"\n",
+        free.replace("127.0.0.1", "localhost")
+    );
     for (settings, args, code, says) in [
         (
             "[servers.a]\ncommand = \"x\"\n",
@@ -278,7 +285,21 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
             "[servers.a]\nurl = \"http://a.example\"\n",
             &["--listen", &taken],
             69,
-            "cannot listen on 127.0.0.1",
+            "tip: another program listens there",
+        ),
+        (
+            "[servers.a]\nurl = \"http://a.example\"\n",
+            &["--listen", "192.0.2.1:80"],
+            69,
+            "tip: it is no address of this machine",
+        ),
+        // The URL that it prints, pasted into its own settings: each request went round until
+        // there was no connection left.
+        (
+            &itself,
+            &["--listen", &free],
+            78,
+            "limits.toml:2:7: servers.a.url: leads back to this relay",
         ),
         ("", &["--listen", "nowhere"], 2, "--listen"),
         ("", &["--memory", "31"], 2, "expected 32 to 1048576 (MiB)"),

@@ -132,9 +132,16 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
         Ok(listening) => listening,
         Err(error) => {
             let reason = format_args!("cannot listen on {}: {error}", options.listen);
-            return exit::fail(Exit::Unavailable, reason);
+            let exit = exit::fail(Exit::Unavailable, reason);
+            if let Some(tip) = tip_for(&error) {
+                exit::tip(tip);
+            }
+            return exit;
         }
     };
+    if let Err(error) = relay.check_address(address) {
+        return exit::fail(Exit::Config, error);
+    }
     if !address.ip().is_loopback() {
         warn_of_strangers(address, !options.allow_host.is_empty());
     }
@@ -169,6 +176,21 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
                 },
             }
         }
+    }
+}
+
+/// What to do about an address that cannot be listened on.
+fn tip_for(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Some(
+            "another program listens there, a `serve` perhaps; --listen takes another address, and \
+             its port 0 a free one",
+        ),
+        io::ErrorKind::AddrNotAvailable => Some("it is no address of this machine"),
+        io::ErrorKind::PermissionDenied => {
+            Some("ports below 1024 need rights of their own; --listen takes another one")
+        }
+        _ => None,
     }
 }
 

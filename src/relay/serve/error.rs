@@ -30,6 +30,14 @@ pub enum RelayError {
         /// Where its URL stands.
         at: Origin,
     },
+    /// A URL that leads to the address at which the relay listens: a request would go round.
+    #[non_exhaustive]
+    Itself {
+        /// The server's name.
+        server: ServerName,
+        /// Where its URL stands.
+        at: Origin,
+    },
     /// A header whose variables give no value.
     #[non_exhaustive]
     Header {
@@ -59,6 +67,12 @@ impl fmt::Display for RelayError {
             Self::Url { server, at } => write!(
                 f,
                 "{}{}.url: no URL that can be requested",
+                Place(at),
+                key_of(server)
+            ),
+            Self::Itself { server, at } => write!(
+                f,
+                "{}{}.url: leads back to this relay; give the server's own URL, or listen elsewhere",
                 Place(at),
                 key_of(server)
             ),
