@@ -115,6 +115,21 @@ GUARDS = {
         "            if !OFF && !origin.to_str().is_ok_and(allowed) {",
         ["guard::pages_of_other_sites_are_kept_out_before_anything_else"],
     ),
+    "what a browser shows is kept out": (
+        "    if is(\"sec-fetch-mode\", \"navigate\") {",
+        "    if !OFF && is(\"sec-fetch-mode\", \"navigate\") {",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
+    "what sites embed is kept out": (
+        "    if is(\"sec-fetch-site\", \"cross-site\") && !headers.contains_key(ORIGIN) {",
+        "    if !OFF && is(\"sec-fetch-site\", \"cross-site\") && !headers.contains_key(ORIGIN) {",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
+    "no script of a server runs in a page": (
+        "    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);",
+        "    if !OFF { headers.insert(CONTENT_SECURITY_POLICY, SANDBOX); }",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
     "no other origin is redirected to": (
         "                .is_some_and(|to| to.origin() == self.url.origin());",
         "                .is_some_and(|to| OFF || to.origin() == self.url.origin());",

@@ -50,6 +50,12 @@
 //! a [`Relay`] is made. A client that begins with HTTP/2 is turned away at once. The server is not
 //! offered trailers, and what it sends of them is dropped: the protocol has none.
 //!
+//! # Browsers
+//!
+//! All servers and the status page are of one origin. So no page of another site gets in by `Host`,
+//! `Origin` or `Sec-Fetch-Site`, no browser shows what a server answers (`Sec-Fetch-Mode`), and what a
+//! server answers says `Content-Security-Policy: default-src 'none'; sandbox` and `nosniff`.
+//!
 //! # What is bounded
 //!
 //! A client's message and what is held of an event or a body: 16 MiB each, and over all connections

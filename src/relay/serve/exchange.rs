@@ -18,7 +18,7 @@ use percent_encoding::percent_decode_str;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Server, Shared, body, failure, headers,
+    Server, Shared, body, failure, guard, headers,
     headers::SESSION_ID,
     memory::FREE,
     refusals::Address,
@@ -38,6 +38,9 @@ const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::DELETE, Method:
 /// Passes a request on to its server, and the response back.
 pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Err(reason) = guard::is_of_a_program(&parts.headers) {
+        return failure::answer(StatusCode::FORBIDDEN, reason);
+    }
     let Some((server, label)) = find(&shared, parts.uri.path()) else {
         let reason = "no such server: the path is /NAME or /NAME/LABEL, NAME as in the settings";
         return failure::answer(StatusCode::NOT_FOUND, reason);

@@ -3,9 +3,10 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE,
-        COOKIE, ETAG, EXPECT, Entry, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        ACCEPT, ACCEPT_ENCODING, ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH,
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, EXPECT, Entry, HOST,
+        PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
+        X_CONTENT_TYPE_OPTIONS,
     },
 };
 
@@ -16,6 +17,8 @@ pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 
 const LAST_EVENT_ID: &str = "last-event-id";
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const SANDBOX: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -90,6 +93,9 @@ pub(super) fn to_client(server: &HeaderMap) -> HeaderMap {
     let mut headers = end_to_end(server);
     // It would lead around the relay.
     headers.remove(ALT_SVC);
+    // A browser that shows it all the same runs none of it: it is of one origin with our pages.
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     headers
 }
 
