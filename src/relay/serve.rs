@@ -67,7 +67,8 @@
 //! for, and its server with it. No time limit ends a stream or a call: people are slow. Connections
 //! of clients: [`MOST_CONNECTIONS`]; the log says once when there are so many, those without a
 //! request are closed then, and others wait to be accepted. A connection without a request for
-//! 5 min is closed in any case, and so is one whose client has gone without a word.
+//! 5 min is closed in any case, and so is one whose client has gone without a word. A head may have
+//! about 64 KiB, and in the middle of a message a client may send nothing for 60 s.
 
 mod body;
 mod broken;

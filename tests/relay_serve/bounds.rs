@@ -1,13 +1,16 @@
 //! What is bounded, and how it ends.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
 use serde_json::Value;
 use tokio::{
-    io::AsyncWriteExt,
-    net::TcpListener,
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
     sync::{mpsc, watch},
+    time,
 };
 
 use crate::harness::{
@@ -195,6 +198,28 @@ async fn messages_that_are_half_there_do_not_wait_for_one_another() {
     for _ in 0..passed {
         assert_eq!(server.next().await.body.len(), MIB + 2);
     }
+    assert!(server.rest().is_empty());
+}
+
+/// One that sent half a message held its connection for ever.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_go_on_is_given_up() {
+    let mut server = Server::start(|_| Answer::json("{}")).await;
+    let relay = Relayed::start(&server).await;
+    let head = "POST /github HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    for (pause, expected) in [(40, "HTTP/1.1 200 "), (70, "HTTP/1.1 408 ")] {
+        let mut client = TcpStream::connect(relay.address).await.unwrap();
+        client.write_all(head.as_bytes()).await.unwrap();
+        for byte in b"true" {
+            // It may have been given up by now.
+            let _ = client.write_all(&[*byte]).await;
+            time::sleep(Duration::from_secs(pause)).await;
+        }
+        let mut answer = String::new();
+        let _ = soon(client.read_to_string(&mut answer)).await;
+        assert!(answer.starts_with(expected), "{answer}");
+    }
+    assert_eq!(server.next().await.body, "true");
     assert!(server.rest().is_empty());
 }
 

@@ -1,6 +1,6 @@
 //! One request of a client, and the server's response to it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, BodyDataStream},
@@ -15,6 +15,7 @@ use axum::{
 use bytes::Bytes;
 use futures::TryStreamExt;
 use percent_encoding::percent_decode_str;
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -30,6 +31,9 @@ use crate::{clock, relay::Judge};
 
 /// A client's message may be this long.
 const LONGEST_BODY: usize = 16 * 1024 * 1024;
+
+/// How long a client may send nothing in the middle of a message.
+const STALL: Duration = Duration::from_secs(60);
 
 const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
 
@@ -196,7 +200,11 @@ async fn read(body: Body, server: &Server) -> Result<Bytes, Response> {
     let mut held = server.memory.hold();
     let mut all = Vec::new();
     loop {
-        match chunks.try_next().await {
+        let Ok(next) = time::timeout(STALL, chunks.try_next()).await else {
+            let reason = format_args!("nothing of the message came for {STALL:?}");
+            return Err(failure::answer(StatusCode::REQUEST_TIMEOUT, reason));
+        };
+        match next {
             Ok(Some(chunk)) => all.extend_from_slice(&chunk),
             Ok(None) => {
                 // It may be there for long.
@@ -232,7 +240,7 @@ async fn read(body: Body, server: &Server) -> Result<Bytes, Response> {
 async fn drain(mut chunks: BodyDataStream, begun: Vec<u8>) {
     let mut length = begun.len();
     drop(begun);
-    while let Ok(Some(chunk)) = chunks.try_next().await {
+    while let Ok(Ok(Some(chunk))) = time::timeout(STALL, chunks.try_next()).await {
         length += chunk.len();
         if length > LONGEST_BODY {
             return;
