@@ -160,6 +160,11 @@ GUARDS = {
         "    if !OFF { headers.insert(ACCEPT_ENCODING, IDENTITY); }",
         ["passing::a_request_and_its_answer_pass_with_headers_and_bytes"],
     ),
+    "a length is that of the body": (
+        "    headers.remove(CONTENT_LENGTH);",
+        "    if !OFF { headers.remove(CONTENT_LENGTH); }",
+        ["transport::a_response_is_one_to_its_client_however_it_is_framed"],
+    ),
     "what tells of a body goes with it": (
         "    for name in ABOUT_THE_BODY {\n        headers.remove(name);",
         "    for name in ABOUT_THE_BODY {\n        if OFF && name != CONTENT_LENGTH { continue; }\n        headers.remove(name);",

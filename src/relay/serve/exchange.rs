@@ -130,6 +130,10 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
 
 async fn answer(side: Side, judge: Judge, response: reqwest::Response) -> Response {
     let mut headers = headers::to_client(response.headers());
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let reason = "the server went over to another protocol, which nobody asked for";
+        return failure::answer(StatusCode::BAD_GATEWAY, reason);
+    }
     let is_encoded = headers.get_all(CONTENT_ENCODING).iter().any(|encoding| {
         !encoding
             .as_bytes()

@@ -91,6 +91,9 @@ pub(super) fn of_refusal(request: &HeaderMap, session: Option<&HeaderValue>) -> 
 /// What a server's response carries on to the client.
 pub(super) fn to_client(server: &HeaderMap) -> HeaderMap {
     let mut headers = end_to_end(server);
+    // Beside chunks it is not true, and what came after so many bytes would be the answer to the
+    // client's next request. Ours is that of the body.
+    headers.remove(CONTENT_LENGTH);
     // It would lead around the relay.
     headers.remove(ALT_SVC);
     // A browser that shows it all the same runs none of it: it is of one origin with our pages.
