@@ -160,6 +160,11 @@ GUARDS = {
         "    if !OFF { headers.insert(ACCEPT_ENCODING, IDENTITY); }",
         ["passing::a_request_and_its_answer_pass_with_headers_and_bytes"],
     ),
+    "a cookie is for its server alone": (
+        "            if let Some(bound) = bound_to(cookie, path) {",
+        "            if let Some(bound) = bound_to(cookie, path).filter(|_| !OFF) {",
+        ["passing::a_request_and_its_answer_pass_with_headers_and_bytes"],
+    ),
     "a length is that of the body": (
         "    headers.remove(CONTENT_LENGTH);",
         "    if !OFF { headers.remove(CONTENT_LENGTH); }",

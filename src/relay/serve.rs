@@ -54,7 +54,8 @@
 //!
 //! All servers and the status page are of one origin. So no page of another site gets in by `Host`,
 //! `Origin` or `Sec-Fetch-Site`, no browser shows what a server answers (`Sec-Fetch-Mode`), and what a
-//! server answers says `Content-Security-Policy: default-src 'none'; sandbox` and `nosniff`.
+//! server answers says `Content-Security-Policy: default-src 'none'; sandbox` and `nosniff`. A cookie
+//! that a server sets goes back to its path alone.
 //!
 //! # What is bounded
 //!

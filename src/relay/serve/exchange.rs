@@ -22,6 +22,7 @@ use super::{
     Server, Shared, body, failure, guard, headers,
     headers::SESSION_ID,
     memory::FREE,
+    path_of,
     refusals::Address,
     request::Call,
     sessions::Row,
@@ -129,7 +130,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
 }
 
 async fn answer(side: Side, judge: Judge, response: reqwest::Response) -> Response {
-    let mut headers = headers::to_client(response.headers());
+    let mut headers = headers::to_client(response.headers(), &path_of(&side.address.server));
     if response.status() == StatusCode::SWITCHING_PROTOCOLS {
         let reason = "the server went over to another protocol, which nobody asked for";
         return failure::answer(StatusCode::BAD_GATEWAY, reason);
