@@ -115,6 +115,21 @@ GUARDS = {
         "            if !OFF && !origin.to_str().is_ok_and(allowed) {",
         ["guard::pages_of_other_sites_are_kept_out_before_anything_else"],
     ),
+    "what a browser shows is kept out": (
+        "    if is(\"sec-fetch-mode\", \"navigate\") {",
+        "    if !OFF && is(\"sec-fetch-mode\", \"navigate\") {",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
+    "what sites embed is kept out": (
+        "    if is(\"sec-fetch-site\", \"cross-site\") && !headers.contains_key(ORIGIN) {",
+        "    if !OFF && is(\"sec-fetch-site\", \"cross-site\") && !headers.contains_key(ORIGIN) {",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
+    "no script of a server runs in a page": (
+        "    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);",
+        "    if !OFF { headers.insert(CONTENT_SECURITY_POLICY, SANDBOX); }",
+        ["guard::no_browser_shows_a_server_and_no_image_reaches_it"],
+    ),
     "no other origin is redirected to": (
         "                .is_some_and(|to| to.origin() == self.url.origin());",
         "                .is_some_and(|to| OFF || to.origin() == self.url.origin());",
@@ -145,6 +160,16 @@ GUARDS = {
         "    if !OFF { headers.insert(ACCEPT_ENCODING, IDENTITY); }",
         ["passing::a_request_and_its_answer_pass_with_headers_and_bytes"],
     ),
+    "a cookie is for its server alone": (
+        "            if let Some(bound) = bound_to(cookie, path) {",
+        "            if let Some(bound) = bound_to(cookie, path).filter(|_| !OFF) {",
+        ["passing::a_request_and_its_answer_pass_with_headers_and_bytes"],
+    ),
+    "a length is that of the body": (
+        "    headers.remove(CONTENT_LENGTH);",
+        "    if !OFF { headers.remove(CONTENT_LENGTH); }",
+        ["transport::a_response_is_one_to_its_client_however_it_is_framed"],
+    ),
     "what tells of a body goes with it": (
         "    for name in ABOUT_THE_BODY {\n        headers.remove(name);",
         "    for name in ABOUT_THE_BODY {\n        if OFF && name != CONTENT_LENGTH { continue; }\n        headers.remove(name);",
@@ -174,6 +199,21 @@ GUARDS = {
         "        if all.len() > LONGEST_BODY {",
         "        if !OFF && all.len() > LONGEST_BODY {",
         ["bounds::a_clients_message_has_a_bound"],
+    ),
+    "what all hold at once is bounded": (
+        "        if needed > has {",
+        "        if !OFF && needed > has {",
+        [
+            "bounds::what_all_clients_send_at_once_has_a_bound",
+            "bounds::messages_that_are_half_there_do_not_wait_for_one_another",
+            "bounds::without_room_an_answer_goes_on_in_parts",
+            "bounds::what_a_client_does_not_read_is_counted",
+        ],
+    ),
+    "what is given on is counted until it is gone": (
+        "        match self.split(bytes.capacity().saturating_sub(self.free)) {",
+        "        match self.split(bytes.capacity().saturating_sub(self.free)).filter(|_| !OFF) {",
+        ["bounds::what_all_clients_send_at_once_has_a_bound", "bounds::what_a_client_does_not_read_is_counted"],
     ),
     "Authorization is not logged": (
         "        let mut all = headers.clone();\n",

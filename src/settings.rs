@@ -137,6 +137,12 @@ pub(crate) fn key_of(server: &ServerName) -> String {
     keys::join(keys::SERVERS, server.as_str())
 }
 
+/// The name of a header, below its server's table.
+#[cfg(feature = "serve")]
+pub(crate) fn header_key(name: &str) -> String {
+    keys::join(keys::HEADERS, name)
+}
+
 /// Valid settings, the servers of the file, and where each setting came from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loaded {

@@ -142,6 +142,55 @@ fn a_settings_file_without_its_flag_is_answered_with_the_flag() {
     assert!(!flag.contains("a settings file is given"), "{flag}");
 }
 
+/// They were answered with the tip for a server's command.
+#[cfg(unix)]
+#[test]
+fn an_option_before_its_subcommand_is_answered_with_their_order() {
+    for (args, tip) in [
+        (
+            &["--server", "github", "wrap", "--", "true"][..],
+            "an option stands behind its subcommand: wrap --server...",
+        ),
+        (
+            &["--settings", "settings.toml", "check"],
+            "an option stands behind its subcommand: check --settings...",
+        ),
+    ] {
+        let ended = run(args);
+        assert_eq!(ended.code, Some(2));
+        assert!(ended.stderr.contains(tip), "{}", ended.stderr);
+    }
+    // Where the `--` is, nothing has to be said of it.
+    let misspelt = run(&["wrap", "--sever", "github", "--", "true"]);
+    assert!(
+        misspelt.stderr.contains("'--server'"),
+        "{}",
+        misspelt.stderr
+    );
+    assert!(
+        !misspelt.stderr.contains("stands behind"),
+        "{}",
+        misspelt.stderr
+    );
+}
+
+#[test]
+fn a_clients_file_in_place_of_settings_is_answered_with_its_flag() {
+    let folder = TempDir::new().unwrap();
+    let file = folder.path().join("mcp.json");
+    fs::write(&file, "{\"mcpServers\": {}}").unwrap();
+    let ended = run(&["check", "--settings", file.to_str().unwrap()]);
+    assert_eq!(ended.code, Some(78));
+    assert!(ended.stderr.contains("mcp.json:1:1: "), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("given to `wrap` by --mcp-config"),
+        "{}",
+        ended.stderr
+    );
+    let toml = check("{");
+    assert!(!toml.contains("--mcp-config"), "{toml}");
+}
+
 /// A word that is no level was taken for a part of the program, and nothing was logged.
 #[test]
 fn a_log_filter_of_a_word_that_is_no_level_is_refused() {

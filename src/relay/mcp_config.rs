@@ -1,17 +1,17 @@
 //! The servers of a client's own configuration, in the shape `{"mcpServers": {NAME: ...}}` that
-//! clients share.
-
-mod expand;
+//! clients share. Comments and trailing commas may stand in it, as VS Code has it.
 
 use std::{collections::BTreeMap, env, ffi::OsString, fmt, fs, io, path::Path};
 
 use serde::Deserialize;
 
-use self::expand::{ExpandError, expand};
+use super::expand::{ExpandError, expand};
 use crate::settings::{Command, Endpoint};
 
 const EXPECTED: &str = "expected {\"mcpServers\": {NAME: {\"command\": string, \"args\": [string], \
                         \"env\": {name: string}}}}, or \"url\": string in place of a command";
+
+const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The servers of a file, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,7 +43,9 @@ impl McpConfig {
     ///
     /// As [`load`](Self::load).
     pub fn parse(file: &str, text: &[u8]) -> Result<Self, McpConfigError> {
-        let config: File = serde_json::from_slice(text).map_err(|error| McpConfigError {
+        let written = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+        let text = without_comments(written);
+        let config: File = serde_json::from_slice(&text).map_err(|error| McpConfigError {
             file: file.to_owned(),
             kind: Kind::Invalid {
                 line: error.line(),
@@ -94,6 +96,19 @@ impl McpConfig {
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.servers.keys().map(String::as_str)
     }
+}
+
+/// A text with blanks in place of comments, and every line and column where it was. What turns out
+/// to be none is left to whoever reads the text.
+fn without_comments(written: &[u8]) -> Vec<u8> {
+    let mut text = written.to_vec();
+    let _ = json_strip_comments::strip_slice(&mut text);
+    for (byte, written) in text.iter_mut().zip(written) {
+        if *written == b'\n' {
+            *byte = b'\n';
+        }
+    }
+    text
 }
 
 /// What clients add to it is theirs.
@@ -347,6 +362,29 @@ mod tests {
         );
         let url = error(r#"{"url": "https://${HOST}/"}"#);
         assert!(url.contains("url: environment variable HOST"), "{url}");
+    }
+
+    /// VS Code's own file has both, and so may every file of settings that it edits.
+    #[test]
+    fn comments_and_trailing_commas_are_no_matter() {
+        let text = b"\xEF\xBB\xBF{ // mine\n\"servers\": {\n/* \"old\": {},\n */\"github\": {\r\n\
+            \"command\": \"npx\", \"args\": [\"http://a/*b*/\", \"c\",],\n}, }, // last\n}\n// end";
+        let config = McpConfig::parse("mcp.json", text).unwrap();
+        let Some(Endpoint::Command(command)) = config.endpoint("github").unwrap() else {
+            panic!("{config:?}");
+        };
+        assert_eq!(command.args(), ["http://a/*b*/", "c"]);
+        assert_eq!(config.names().collect::<Vec<_>>(), ["github"]);
+
+        for (text, place) in [
+            ("{\n/* a\n */ \"servers\": {\"a\": 1}}", "mcp.json:3:"),
+            ("{ // a\n\"servers\": {},, }", "mcp.json:2:"),
+            ("{\n \"servers\" / {}}", "mcp.json:2:"),
+            ("{\"servers\": {} /* no end", "mcp.json:1:"),
+        ] {
+            let error = McpConfig::parse("mcp.json", text.as_bytes()).unwrap_err();
+            assert!(error.to_string().starts_with(place), "{text}: {error}");
+        }
     }
 
     /// serde says column 0 of a line of which it has read nothing.

@@ -51,6 +51,8 @@
 //! Over a pipe a request is answered under its id in every revision. The one of 2026-07-28 knows
 //! no responses of a client; a server that broke it by asking can be told in no other way.
 
+#[cfg(any(feature = "command", feature = "serve"))]
+mod expand;
 mod frame;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -59,6 +61,7 @@ mod json;
 mod judge;
 mod lines;
 pub mod look;
+#[cfg(feature = "command")]
 mod mcp_config;
 mod nesting;
 mod notices;
@@ -73,11 +76,12 @@ mod text;
 #[cfg(all(unix, feature = "command"))]
 pub mod wrap;
 
+#[cfg(feature = "command")]
+pub use self::mcp_config::{McpConfig, McpConfigError};
 pub use self::{
     frame::{Frames, LONGEST_FRAME, Piece},
     judge::{Fate, Judge, Outlet},
     lines::Lines,
-    mcp_config::{McpConfig, McpConfigError},
     polls::Polls,
     refused::{Refused, Reply},
 };

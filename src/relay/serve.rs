@@ -50,15 +50,26 @@
 //! a [`Relay`] is made. A client that begins with HTTP/2 is turned away at once. The server is not
 //! offered trailers, and what it sends of them is dropped: the protocol has none.
 //!
+//! # Browsers
+//!
+//! All servers and the status page are of one origin. So no page of another site gets in by `Host`,
+//! `Origin` or `Sec-Fetch-Site`, no browser shows what a server answers (`Sec-Fetch-Mode`), and what a
+//! server answers says `Content-Security-Policy: default-src 'none'; sandbox` and `nosniff`. A cookie
+//! that a server sets goes back to its path alone.
+//!
 //! # What is bounded
 //!
-//! A client's message and what is held of an event or a body: 16 MiB each. Refusals on their way:
+//! A client's message and what is held of an event or a body: 16 MiB each, and over all connections
+//! [`DEFAULT_MEMORY`], of which one server gets half if there are several. What is no longer than
+//! 64 KiB is not counted. Nobody waits for room: without it a client's message gets 503, and an event
+//! or a body goes on in parts, as one of more than 16 MiB. Refusals on their way:
 //! 8 at once and 64 that wait for a session, 4 MiB, 10 s each; beyond, the stream is not read.
 //! Sessions of a server: 1024 and 64 labels. Redirects: 5. A client that does not read is waited
 //! for, and its server with it. No time limit ends a stream or a call: people are slow. Connections
 //! of clients: [`MOST_CONNECTIONS`]; the log says once when there are so many, those without a
 //! request are closed then, and others wait to be accepted. A connection without a request for
-//! 5 min is closed in any case, and so is one whose client has gone without a word.
+//! 5 min is closed in any case, and so is one whose client has gone without a word. A head may have
+//! about 64 KiB, and in the middle of a message a client may send nothing for 60 s.
 
 mod body;
 mod broken;
@@ -70,6 +81,7 @@ mod failure;
 mod guard;
 mod headers;
 mod judged;
+mod memory;
 mod metrics;
 mod order;
 mod refusals;
@@ -81,7 +93,10 @@ mod status;
 mod stream;
 mod upstream;
 
-use std::{collections::BTreeMap, future::Future, io, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap, env, ffi::OsString, future::Future, io, net::SocketAddr, path::PathBuf,
+    sync::Arc, time::Duration,
+};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -89,20 +104,21 @@ use reqwest::Url;
 use tokio::{net::TcpListener, time};
 use tokio_util::sync::CancellationToken;
 
-pub use self::{connections::MOST_CONNECTIONS, error::RelayError};
+pub use self::{connections::MOST_CONNECTIONS, error::RelayError, memory::DEFAULT_MEMORY};
 use self::{
     guard::Guard,
+    memory::Memory,
     metrics::Relayed,
     refusals::Undelivered,
     sessions::Sessions,
     status::Board,
     upstream::{Clients, Upstream},
 };
-use super::notices::Notices;
+use super::{expand::expand, notices::Notices};
 use crate::{
     Pool, clock,
     limits::ServerName,
-    settings::{Endpoint, Loaded, Origin, ServerEntry},
+    settings::{Endpoint, Loaded, Origin, ServerEntry, header_key},
     throttle::{KindSnapshot, Snapshot, Throttle},
     verdict::{Reporter, Verdict},
 };
@@ -149,13 +165,17 @@ pub fn path_of(server: &ServerName) -> String {
 pub struct Relay {
     pool: Pool,
     upstreams: BTreeMap<ServerName, Upstream>,
+    /// Where the URL of each stands.
+    places: BTreeMap<ServerName, Origin>,
     guard: Guard,
     settings_file: Option<PathBuf>,
     mute_button: bool,
+    memory: usize,
 }
 
 impl Relay {
-    /// A relay for these settings, and nothing counted yet.
+    /// A relay for these settings, and nothing counted yet. In headers of the settings `${VAR}`,
+    /// `${VAR:-default}` and `${env:VAR}` are variables of this process.
     ///
     /// # Errors
     ///
@@ -174,24 +194,36 @@ impl Relay {
     pub fn with_throttle(settings: &Loaded, throttle: Arc<Throttle>) -> Result<Self, RelayError> {
         let mut clients = Clients::default();
         let mut upstreams = BTreeMap::new();
+        let mut places = BTreeMap::new();
         for (name, entry) in settings.servers() {
             let Some(Endpoint::Url(url)) = entry.endpoint() else {
                 continue;
             };
-            let (server, at) = (name.clone(), || {
-                let origin = settings.origin(Some(name), "url");
+            let (server, at) = (name.clone(), |key: &str| {
+                let origin = settings.origin(Some(name), key);
                 origin.cloned().unwrap_or(Origin::Default)
             });
             if RESERVED.contains(&name.as_str()) {
-                return Err(RelayError::Reserved { server, at: at() });
+                let at = at("url");
+                return Err(RelayError::Reserved { server, at });
             }
             let url = match Url::parse(url) {
                 Ok(url) if url.has_host() => url,
-                _ => return Err(RelayError::Url { server, at: at() }),
+                _ => {
+                    let at = at("url");
+                    return Err(RelayError::Url { server, at });
+                }
             };
-            let headers = headers_of(entry);
+            let headers = headers_of(entry, &|name| env::var_os(name));
+            let headers = headers.map_err(|(name, reason)| RelayError::Header {
+                at: at(&header_key(&name)),
+                server: server.clone(),
+                name,
+                reason,
+            })?;
             let upstream = Upstream::new(&mut clients, url, headers)
                 .map_err(|error| RelayError::Client(error.into()))?;
+            places.insert(server.clone(), at("url"));
             upstreams.insert(server, upstream);
         }
         if upstreams.is_empty() {
@@ -200,9 +232,11 @@ impl Relay {
         Ok(Self {
             pool: Pool::with_throttle(throttle),
             upstreams,
+            places,
             guard: Guard::default(),
             settings_file: None,
             mute_button: settings.status_page().mute_button,
+            memory: DEFAULT_MEMORY,
         })
     }
 
@@ -237,6 +271,14 @@ impl Relay {
         self
     }
 
+    /// Holds no more than so many bytes of messages at once, in place of [`DEFAULT_MEMORY`]; what
+    /// is no longer than 64 KiB does not count. With several servers, one of them gets half.
+    #[must_use]
+    pub const fn with_memory(mut self, bytes: usize) -> Self {
+        self.memory = bytes;
+        self
+    }
+
     /// The throttle in which all questions are counted. Its settings can be changed at any time.
     #[must_use]
     pub const fn throttle(&self) -> &Arc<Throttle> {
@@ -255,11 +297,29 @@ impl Relay {
         self.upstreams.keys()
     }
 
+    /// Whether it can listen at `address`: no server's URL may lead there. [`serve`](Self::serve)
+    /// asks the same.
+    ///
+    /// # Errors
+    ///
+    /// [`RelayError::Itself`].
+    pub fn check_address(&self, address: SocketAddr) -> Result<(), RelayError> {
+        let mut upstreams = self.upstreams.iter();
+        let found = upstreams.find(|(_, upstream)| upstream.leads_to(address));
+        found.map_or(Ok(()), |(server, _)| {
+            let at = self.places.get(server).cloned();
+            Err(RelayError::Itself {
+                server: server.clone(),
+                at: at.unwrap_or(Origin::Default),
+            })
+        })
+    }
+
     /// Serves at `listener` until `end` is done, and then [`GRACE`] for calls in flight.
     ///
     /// # Errors
     ///
-    /// When `listener` has no address.
+    /// When `listener` has no address, or one that a server's URL leads to.
     ///
     /// # Cancel safety
     ///
@@ -269,6 +329,8 @@ impl Relay {
         listener: TcpListener,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
+        self.check_address(listener.local_addr()?)
+            .map_err(io::Error::other)?;
         let shared = Arc::new(self.shared(&listener)?);
         let closing = shared.closing.clone();
         let router = router::router(Arc::clone(&shared));
@@ -289,6 +351,7 @@ impl Relay {
     fn shared(self, listener: &TcpListener) -> io::Result<Shared> {
         let pool = self.pool;
         let settings_file = self.settings_file;
+        let memory = Memory::shared(self.memory, self.upstreams.len());
         let server = |(name, upstream): (ServerName, Upstream)| {
             let server = Server {
                 sessions: Sessions::new(Arc::clone(pool.throttle()), name.clone()),
@@ -296,6 +359,7 @@ impl Relay {
                 upstream: Arc::new(upstream),
                 notices: Arc::new(Notices::new(settings_file.clone())),
                 undelivered: Arc::default(),
+                memory: memory(),
                 name,
             };
             (server.name.as_str().to_owned(), server)
@@ -310,14 +374,24 @@ impl Relay {
     }
 }
 
-/// The headers of an entry, which has been checked. Their values never show in `Debug`.
-fn headers_of(entry: &ServerEntry) -> HeaderMap {
-    let header = |(name, value): (&String, &String)| {
-        let mut value = HeaderValue::from_str(value).ok()?;
+/// The headers of an entry, with their variables replaced; or the name of one that has no value, and
+/// why. Their values never show in `Debug`.
+fn headers_of(
+    entry: &ServerEntry,
+    variable: &impl Fn(&str) -> Option<OsString>,
+) -> Result<HeaderMap, (String, String)> {
+    let mut headers = HeaderMap::new();
+    for (name, text) in entry.headers() {
+        let wrong = |reason: String| (name.clone(), reason);
+        let text = expand(text, variable).map_err(|error| wrong(error.to_string()))?;
+        let named: Result<HeaderName, _> = name.parse();
+        let (Ok(named), Ok(mut value)) = (named, HeaderValue::from_str(&text)) else {
+            return Err(wrong("with its variables it is no header".to_owned()));
+        };
         value.set_sensitive(true);
-        Some((name.parse::<HeaderName>().ok()?, value))
-    };
-    entry.headers().iter().filter_map(header).collect()
+        headers.append(named, value);
+    }
+    Ok(headers)
 }
 
 /// What all requests share.
@@ -343,6 +417,7 @@ impl Shared {
             server: server.name.clone(),
             unreadable: server.notices.unreadable(),
             undelivered: server.undelivered.count(),
+            shortages: server.memory.shortages(),
         };
         self.servers.values().map(relayed).collect()
     }
@@ -380,4 +455,5 @@ struct Server {
     sessions: Sessions,
     notices: Arc<Notices>,
     undelivered: Arc<Undelivered>,
+    memory: Memory,
 }

@@ -45,7 +45,7 @@ use nix::{
 use tokio::{
     process::{Child, Command},
     signal::unix::{self, SignalKind},
-    sync::mpsc::{self, UnboundedReceiver},
+    sync::mpsc::{self, UnboundedReceiver, UnboundedSender},
     time,
 };
 
@@ -195,6 +195,7 @@ impl Server {
             return Err(io::Error::other("the server has no pipes").into());
         };
         let (ended, pumps) = mpsc::unbounded_channel();
+        let broke = ended.clone();
         let input = Arc::new(ServerInput::new(blocking(stdin.into_owned_fd()?)));
         let queue = Arc::new(Queue::default());
         let waits = Arc::new(AtomicBool::new(false));
@@ -213,9 +214,9 @@ impl Server {
             ended,
         };
         let refusals = (Arc::clone(&queue), Arc::clone(&input));
-        spawn("client-to-server", || upward.run())?;
-        spawn("server-to-client", || downward.run())?;
-        spawn("refusals", move || refuse(&refusals.0, &refusals.1))?;
+        spawn("client-to-server", &broke, || upward.run())?;
+        spawn("server-to-client", &broke, || downward.run())?;
+        spawn("refusals", &broke, move || refuse(&refusals.0, &refusals.1))?;
         Ok(Self {
             child,
             group: Pid::from_raw(id.cast_signed()),
@@ -351,8 +352,30 @@ fn blocking(pipe: OwnedFd) -> File {
     pipe.into()
 }
 
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    thread::Builder::new().name(name.to_owned()).spawn(run)?;
+/// Runs a pump. One that panics ends the relay: a client would wait for it for ever.
+fn spawn(
+    name: &str,
+    ended: &UnboundedSender<Ended>,
+    run: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
+    struct Broken(UnboundedSender<Ended>);
+
+    impl Drop for Broken {
+        fn drop(&mut self) {
+            if thread::panicking() {
+                // Nobody is left to be told only if the relay has ended.
+                let _ = self.0.send(Ended::ClientOutput);
+            }
+        }
+    }
+
+    let ended = Broken(ended.clone());
+    thread::Builder::new()
+        .name(name.to_owned())
+        .spawn(move || {
+            let _ended = ended;
+            run();
+        })?;
     Ok(())
 }
 
@@ -381,5 +404,21 @@ impl Signals {
             _ = self.interrupt.recv() => Signal::SIGINT,
             _ = self.quit.recv() => Signal::SIGQUIT,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The relay waited for it, and its client for the relay.
+    #[tokio::test]
+    async fn a_pump_that_panics_ends_the_relay() {
+        let (ended, mut pumps) = mpsc::unbounded_channel();
+        spawn("fine", &ended, || {}).unwrap();
+        spawn("broken", &ended, || panic!("as a mistake of ours would")).unwrap();
+        drop(ended);
+        assert_eq!(pumps.recv().await, Some(Ended::ClientOutput));
+        assert_eq!(pumps.recv().await, None);
     }
 }

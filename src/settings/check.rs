@@ -187,7 +187,7 @@ impl Check<'_> {
                     let place = self.source.place(value.span());
                     self.origins.set(Some(server), keys::URL.to_owned(), place);
                 }
-                keys::HEADERS => self.headers(&full, value),
+                keys::HEADERS => self.headers(server, &full, value),
                 keys::MUTED => self.boolean(&full, value),
                 keys::PROTO => self.proto(Some(server), &full, value),
                 _ => self.unknown(path, key, keys::SERVER.to_vec()),
@@ -255,7 +255,7 @@ impl Check<'_> {
         }
     }
 
-    fn headers(&mut self, path: &str, value: &Value<'_>) {
+    fn headers(&mut self, server: &ServerName, path: &str, value: &Value<'_>) {
         for (key, value) in self.table(path, value).into_iter().flatten() {
             let name = key.get_ref().as_ref();
             let path = keys::join(path, name);
@@ -265,6 +265,9 @@ impl Check<'_> {
                 let fault = Fault::Conflict(format!("expected {}", server::HEADER_EXPECTED));
                 self.report(key.span().start, &path, fault);
             }
+            let place = self.source.place(value.span());
+            self.origins
+                .set(Some(server), keys::join(keys::HEADERS, name), place);
         }
     }
 

@@ -1,9 +1,17 @@
 //! What is bounded, and how it ends.
 
+use std::time::Duration;
+
 use axum::body::Body;
 use bytes::Bytes;
 use futures::stream;
-use tokio::{io::AsyncWriteExt, net::TcpListener, sync::watch};
+use serde_json::Value;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{mpsc, watch},
+    time,
+};
 
 use crate::harness::{
     Answer, Relayed, Response_, Server, call, chunk, events, limited, question, result, soon,
@@ -94,6 +102,203 @@ async fn a_clients_message_has_a_bound() {
         .body(vec![b' '; 16 * MIB + 1]);
     assert_eq!(more.send().await.unwrap().status(), 413);
     assert!(server.rest().is_empty());
+}
+
+/// A string of so many letters: a client's message that is no call.
+fn message(letters: usize) -> Value {
+    "x".repeat(letters).into()
+}
+
+async fn shortages(relay: &Relayed) -> u64 {
+    let url = format!("http://{}/metrics", relay.address);
+    let metrics = Response_::of(soon(relay.client.get(url).send()).await.unwrap()).await;
+    let name = "mcp_question_throttle_memory_shortages_total{server=\"github\"} ";
+    let line = metrics
+        .text()
+        .lines()
+        .find_map(|line| line.strip_prefix(name));
+    line.unwrap().parse().unwrap()
+}
+
+/// Each connection may hold 16 MiB, and there was no bound over all of them.
+#[tokio::test]
+async fn what_all_clients_send_at_once_has_a_bound() {
+    // Messages are held until they are answered.
+    let (release, released) = watch::channel(false);
+    let mut server = Server::start(move |_| Answer::json("{}").after(released.clone())).await;
+    let relay = Relayed::with(&limited(&server.url()), |it| it.with_memory(2 * MIB)).await;
+    // While one arrives it may take twice its length, so that there may be room for one or for two.
+    let mut held = Vec::new();
+    let refused = loop {
+        let mut sent = tokio::spawn(relay.post(&message(MIB)).send());
+        tokio::select! {
+            _ = server.next() => held.push(sent),
+            response = &mut sent => break Response_::of(response.unwrap().unwrap()).await,
+        }
+        assert!(held.len() < 3, "no bound");
+    };
+    assert!(!held.is_empty());
+    assert_eq!(
+        (refused.status, &refused.headers["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    assert!(refused.text().contains("holds as much"), "{refused:?}");
+    assert_eq!(shortages(&relay).await, 1);
+
+    // What is small passes all the same.
+    let small = tokio::spawn(relay.post(&call(1)).send());
+    server.next().await;
+    release.send(true).unwrap();
+    for sent in held.into_iter().chain([small]) {
+        assert_eq!(soon(sent).await.unwrap().unwrap().status(), 200);
+    }
+    // There is room again.
+    assert_eq!(
+        soon(relay.post(&message(MIB)).send())
+            .await
+            .unwrap()
+            .status(),
+        200
+    );
+    assert_eq!(server.next().await.body.len(), MIB + 2);
+    assert!(server.rest().is_empty());
+}
+
+#[tokio::test]
+async fn messages_that_are_half_there_do_not_wait_for_one_another() {
+    let mut server = Server::start(|_| Answer::json("{}")).await;
+    let relay = Relayed::with(&limited(&server.url()), |it| it.with_memory(2 * MIB)).await;
+    let mut halves = Vec::new();
+    for _ in 0..8 {
+        let (rest, body) = mpsc::unbounded_channel();
+        rest.send(Bytes::from(vec![b' '; MIB])).unwrap();
+        let body = stream::unfold(body, async |mut body| {
+            let part: Bytes = body.recv().await?;
+            Some((Ok::<_, std::io::Error>(part), body))
+        });
+        let body = reqwest::Body::wrap_stream(body);
+        let sent = tokio::spawn(relay.client.post(relay.url()).body(body).send());
+        halves.push((rest, sent));
+    }
+    // All are told apart, though none has ended.
+    while shortages(&relay).await < 6 {
+        tokio::task::yield_now().await;
+    }
+    assert!(server.rest().is_empty());
+    let mut passed = 0;
+    for (rest, sent) in halves {
+        rest.send(Bytes::from_static(b"{}")).unwrap();
+        drop(rest);
+        match soon(sent).await.unwrap().unwrap().status().as_u16() {
+            200 => passed += 1,
+            other => assert_eq!(other, 503),
+        }
+    }
+    assert!((1..=2).contains(&passed), "{passed}");
+    for _ in 0..passed {
+        assert_eq!(server.next().await.body.len(), MIB + 2);
+    }
+    assert!(server.rest().is_empty());
+}
+
+/// One that sent half a message held its connection for ever.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_does_not_go_on_is_given_up() {
+    let mut server = Server::start(|_| Answer::json("{}")).await;
+    let relay = Relayed::start(&server).await;
+    let head = "POST /github HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 4\r\n\r\n";
+    for (pause, expected) in [(40, "HTTP/1.1 200 "), (70, "HTTP/1.1 408 ")] {
+        let mut client = TcpStream::connect(relay.address).await.unwrap();
+        client.write_all(head.as_bytes()).await.unwrap();
+        for byte in b"true" {
+            // It may have been given up by now.
+            let _ = client.write_all(&[*byte]).await;
+            time::sleep(Duration::from_secs(pause)).await;
+        }
+        let mut answer = String::new();
+        let _ = soon(client.read_to_string(&mut answer)).await;
+        assert!(answer.starts_with(expected), "{answer}");
+    }
+    assert_eq!(server.next().await.body, "true");
+    assert!(server.rest().is_empty());
+}
+
+/// A question that is judged as a whole within the bounds, and found in parts beyond them.
+#[tokio::test]
+async fn without_room_an_answer_goes_on_in_parts() {
+    let long = |tail: &'static str| {
+        let head = Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"x\":\"");
+        let tail = Bytes::from_static(tail.as_bytes());
+        [head].into_iter().chain(letters(MIB)).chain([tail])
+    };
+    let (question, other) = ("\",\"method\":\"elicitation/create\"}", "\"}");
+    for (tail, memory, is_cut) in [
+        (question, 4 * MIB, false),
+        (question, MIB / 2, true),
+        (other, MIB / 2, false),
+    ] {
+        let whole: Vec<u8> = long(tail).flatten().collect();
+        let server = Server::start(move |_| Answer::json(streamed(long(tail)))).await;
+        let relay = Relayed::with(&limited(&server.url()), |it| it.with_memory(memory)).await;
+        let body = soon(relay.post(&call(1)).send())
+            .await
+            .unwrap()
+            .bytes()
+            .await;
+        assert_eq!(body.is_err(), is_cut, "{tail} {memory}");
+        assert!(body.is_err() || body.unwrap() == whole);
+
+        let after = "data: {\"after\":1}\n\n";
+        let server = Server::start(move |_| {
+            let ends = [
+                Bytes::from_static(b"\n\n"),
+                Bytes::from_static(after.as_bytes()),
+            ];
+            let event = [Bytes::from_static(b"data: ")]
+                .into_iter()
+                .chain(long(tail));
+            Answer::events(streamed(event.chain(ends)))
+        })
+        .await;
+        let relay = Relayed::with(&limited(&server.url()), |it| it.with_memory(memory)).await;
+        let events = relay.call().await;
+        assert!(events.text().ends_with(after));
+        assert_eq!(
+            events.text().contains("elicitation"),
+            tail == question && !is_cut
+        );
+        assert!(is_cut || events.body.len() == whole.len() + "data: \n\n".len() + after.len());
+        assert_eq!(shortages(&relay).await > 0, memory < MIB);
+    }
+}
+
+/// What is read from the server and not taken by the client counts as long as it is there.
+#[tokio::test]
+async fn what_a_client_does_not_read_is_counted() {
+    // More than the system's buffers take.
+    let event = Bytes::from(format!("data: \"{}\"\n\n", "x".repeat(12 * MIB)));
+    let whole = event.clone();
+    let server = Server::start(move |_| Answer::events(event.clone())).await;
+    let relay = Relayed::with(&limited(&server.url()), |it| it.with_memory(24 * MIB)).await;
+    let mut unread = Vec::new();
+    for _ in 0..2 {
+        let mut response = soon(relay.post(&call(1)).send()).await.unwrap();
+        // Once something of it is there, it was whole.
+        chunk(&mut response).await;
+        assert!(shortages(&relay).await <= unread.len() as u64);
+        unread.push(response);
+    }
+    assert!(relay.call().await.body == whole);
+    assert!(shortages(&relay).await >= 1);
+    drop(unread);
+    // There is room again once the relay has heard of it.
+    loop {
+        let before = shortages(&relay).await;
+        assert!(relay.call().await.body == whole);
+        if shortages(&relay).await == before {
+            break;
+        }
+    }
 }
 
 #[tokio::test]

@@ -219,6 +219,13 @@ async fn a_hangup_reads_the_limits_again_and_counts_stay() {
 fn what_is_wrong_at_the_start_is_said_with_its_place() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
+    let bound = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = bound.local_addr().unwrap().to_string();
+    drop(bound);
+    let itself = format!(
+        "[servers.a]\nurl = \"http://{}/a\"\n",
+        free.replace("127.0.0.1", "localhost")
+    );
     for (settings, args, code, says) in [
         (
             "[servers.a]\ncommand = \"x\"\n",
@@ -257,6 +264,18 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
             "limits.toml:3:17: servers.a.headers.X",
         ),
         (
+            "[servers.a]\nurl = \"http://a.example\"\nheaders = { X = \"secret ${NO_SUCH}\" }\n",
+            &[],
+            78,
+            "limits.toml:3:17: servers.a.headers.X: environment variable NO_SUCH is not set",
+        ),
+        (
+            "[servers.a]\nurl = \"http://a.example\"\nheaders = { X = \"${LINES_OF_THE_TEST}\" }\n",
+            &[],
+            78,
+            "limits.toml:3:17: servers.a.headers.X: with its variables it is no header",
+        ),
+        (
             "[servers.a]\ncommand = \"x\"\nheaders = { X = \"secret\" }\n",
             &[],
             78,
@@ -266,12 +285,30 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
             "[servers.a]\nurl = \"http://a.example\"\n",
             &["--listen", &taken],
             69,
-            "cannot listen on 127.0.0.1",
+            "tip: another program listens there",
+        ),
+        (
+            "[servers.a]\nurl = \"http://a.example\"\n",
+            &["--listen", "192.0.2.1:80"],
+            69,
+            "tip: it is no address of this machine",
+        ),
+        // The URL that it prints, pasted into its own settings: each request went round until
+        // there was no connection left.
+        (
+            &itself,
+            &["--listen", &free],
+            78,
+            "limits.toml:2:7: servers.a.url: leads back to this relay",
         ),
         ("", &["--listen", "nowhere"], 2, "--listen"),
+        ("", &["--memory", "31"], 2, "expected 32 to 1048576 (MiB)"),
+        ("", &["--memory", "1G"], 2, "expected 32 to 1048576 (MiB)"),
     ] {
         let folder = TempDir::new().unwrap();
-        let output = command(&folder, settings).args(args).output().unwrap();
+        let mut command = command(&folder, settings);
+        command.env("LINES_OF_THE_TEST", "se\ncret");
+        let output = command.args(args).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert!(stderr.contains(says), "{settings}{stderr}");
         assert!(
@@ -280,6 +317,22 @@ fn what_is_wrong_at_the_start_is_said_with_its_place() {
         );
         assert_eq!(output.status.code(), Some(code), "{stderr}");
     }
+}
+
+/// A token had to stand in the file itself.
+#[tokio::test]
+async fn a_header_of_the_settings_may_name_a_variable() {
+    let mut server = Server::start(|_| Answer::json("{}")).await;
+    let text = format!(
+        "[servers.github]\nurl = {:?}\nheaders = {{ Authorization = \"Bearer ${{GITHUB_TOKEN}}\", \
+         X-Place = \"${{PLACE:-here}}\" }}\n",
+        server.url()
+    );
+    let served = Served::start_with(&text, |command| command.env("GITHUB_TOKEN", "hunter2"));
+    assert_eq!(served.call().await.status, 200);
+    let seen = server.next().await;
+    assert_eq!(seen.header("authorization"), Some("Bearer hunter2"));
+    assert_eq!(seen.header("x-place"), Some("here"));
 }
 
 // Elsewhere they are the system's own affair.

@@ -60,6 +60,54 @@ async fn pages_of_other_sites_are_kept_out_before_anything_else() {
     assert_eq!(server.rest().len(), 4);
 }
 
+/// What a hostile server answered to a link was a page of the relay's own origin: its script could
+/// mute servers, and read every other one with the headers of the settings.
+#[tokio::test]
+async fn no_browser_shows_a_server_and_no_image_reaches_it() {
+    let mut server = Server::start(|_| {
+        Answer::new(200, "<script>fetch('/status')</script>")
+            .with("content-type", "text/html")
+            .with("content-security-policy", "script-src *")
+    })
+    .await;
+    let relay = Relayed::start(&server).await;
+    let get = "GET /github HTTP/1.1\r\nhost: localhost\r\n";
+    for (fetched, expected) in [
+        ("sec-fetch-site: none\r\nsec-fetch-mode: navigate\r\n", 403),
+        (
+            "sec-fetch-site: cross-site\r\nsec-fetch-mode: navigate\r\n",
+            403,
+        ),
+        (
+            "sec-fetch-site: cross-site\r\nsec-fetch-mode: no-cors\r\n",
+            403,
+        ),
+        (
+            "sec-fetch-site: cross-site\r\nsec-fetch-mode: cors\r\norigin: http://localhost:1\r\n",
+            200,
+        ),
+        // fetch() of Node says no more than that.
+        ("sec-fetch-mode: cors\r\n", 200),
+    ] {
+        let found = status(&relay, &format!("{get}{fetched}")).await;
+        assert_eq!(found, expected, "{fetched}");
+    }
+    assert_eq!(server.rest().len(), 2);
+    // The page of the relay's own may be linked to.
+    let page = "GET / HTTP/1.1\r\nhost: localhost\r\nsec-fetch-site: cross-site\r\n\
+                sec-fetch-mode: navigate\r\n";
+    assert_eq!(status(&relay, page).await, 200);
+    // Older browsers say nothing of it.
+    let shown = relay.call().await;
+    let policies: Vec<_> = shown
+        .headers
+        .get_all("content-security-policy")
+        .iter()
+        .collect();
+    assert_eq!(policies, ["default-src 'none'; sandbox"]);
+    assert_eq!(shown.headers["x-content-type-options"], "nosniff");
+}
+
 #[tokio::test]
 async fn redirects_are_followed_to_the_server_alone() {
     for (status, to, expected) in [

@@ -18,7 +18,7 @@ use mcp_question_throttle::{
 use serde_json::{Value, json};
 use tokio::{
     net::TcpListener,
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     time,
 };
 
@@ -49,6 +49,7 @@ pub(crate) struct Answer {
     status: StatusCode,
     headers: Vec<(HeaderName, String)>,
     body: Body,
+    after: Option<watch::Receiver<bool>>,
 }
 
 impl Answer {
@@ -57,6 +58,7 @@ impl Answer {
             status: StatusCode::from_u16(status).unwrap(),
             headers: Vec::new(),
             body: body.into(),
+            after: None,
         }
     }
 
@@ -86,6 +88,12 @@ impl Answer {
             Some((Ok::<_, std::io::Error>(chunk), receiver))
         });
         (sender, Self::events(Body::from_stream(chunks)))
+    }
+
+    /// Nothing of it comes before that is true.
+    pub(crate) fn after(mut self, is_released: watch::Receiver<bool>) -> Self {
+        self.after = Some(is_released);
+        self
     }
 
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
@@ -121,6 +129,9 @@ impl Server {
                 let answer = script(&seen);
                 // The test may have seen enough.
                 let _ = sender.send(seen);
+                if let Some(mut after) = answer.after {
+                    let _ = after.wait_for(|is_released| *is_released).await;
+                }
                 let mut response = Response::new(answer.body);
                 *response.status_mut() = answer.status;
                 for (name, value) in answer.headers {

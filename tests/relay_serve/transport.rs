@@ -160,6 +160,141 @@ async fn a_call_that_was_sent_is_not_sent_again() {
     assert_eq!(soon(next).await.unwrap().unwrap().status(), 200);
 }
 
+/// Two readers of one connection must not differ about where a request ends: what one of them takes
+/// for a body may be another request to the other, with the headers of the settings.
+#[tokio::test]
+async fn a_request_is_one_to_its_server_however_it_is_framed() {
+    const INNER: &str = "POST /inner HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n";
+    let chunked = format!("{:x}\r\n{INNER}\r\n0\r\n\r\n", INNER.len());
+    let length = INNER.len();
+    for (framing, body, passes) in [
+        (format!("content-length: {length}"), INNER, true),
+        (
+            format!("content-length: {length}\r\nconnection: content-length"),
+            INNER,
+            true,
+        ),
+        ("transfer-encoding: chunked".to_owned(), &*chunked, true),
+        (
+            "transfer-encoding: Chunked\r\nconnection: transfer-encoding".to_owned(),
+            &chunked,
+            true,
+        ),
+        // The length is not believed beside chunks.
+        (
+            "content-length: 5\r\ntransfer-encoding: chunked".to_owned(),
+            &chunked,
+            true,
+        ),
+        (
+            "content-length: 0\r\ncontent-length: 9".to_owned(),
+            INNER,
+            false,
+        ),
+        ("content-length: +5".to_owned(), INNER, false),
+        ("content-length: 0, 9".to_owned(), INNER, false),
+        (
+            "transfer-encoding: chunked, identity".to_owned(),
+            &chunked,
+            false,
+        ),
+        ("transfer-encoding: xchunked".to_owned(), &chunked, false),
+        ("content-length : 5".to_owned(), INNER, false),
+        ("x: a\r\n content-length: 5".to_owned(), INNER, false),
+        ("x: a\rb".to_owned(), INNER, false),
+    ] {
+        let (relay, listener) = by_hand().await;
+        let mut client = TcpStream::connect(relay.address).await.unwrap();
+        let request =
+            format!("POST /github HTTP/1.1\r\nhost: localhost\r\n{framing}\r\n\r\n{body}");
+        client.write_all(request.as_bytes()).await.unwrap();
+        if !passes {
+            let mut answer = String::new();
+            let _ = soon(client.read_to_string(&mut answer)).await;
+            assert!(answer.starts_with("HTTP/1.1 4"), "{framing}: {answer}");
+            assert!(answer.contains("connection: close"), "{framing}: {answer}");
+            continue;
+        }
+        let (mut server, _) = soon(listener.accept()).await.unwrap();
+        let mut seen = String::new();
+        while !seen.ends_with(INNER) {
+            seen.push(char::from(soon(server.read_u8()).await.unwrap()));
+        }
+        let head = seen.strip_suffix(INNER).unwrap().to_ascii_lowercase();
+        assert!(head.ends_with("\r\n\r\n"), "{framing}: {seen}");
+        assert!(
+            head.contains(&format!("\r\ncontent-length: {length}\r\n")),
+            "{framing}: {seen}"
+        );
+        assert_eq!(
+            head.matches("content-length").count(),
+            1,
+            "{framing}: {seen}"
+        );
+        assert!(!head.contains("transfer-encoding"), "{framing}: {seen}");
+        server.write_all(ANSWER).await.unwrap();
+        let mut answer = String::new();
+        while !answer.ends_with("{}") {
+            answer.push(char::from(soon(client.read_u8()).await.unwrap()));
+        }
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{framing}: {answer}");
+    }
+}
+
+/// The length of a response in chunks was passed on with it: a client took what came after so many
+/// bytes for the answer to its next request, which may have been one to another server.
+#[tokio::test]
+async fn a_response_is_one_to_its_client_however_it_is_framed() {
+    const INNER: &str = "HTTP/1.1 200 OK\r\nx-inner: 1\r\ncontent-length: 0\r\n\r\n";
+    let length = INNER.len();
+    let chunked = format!("{length:x}\r\n{INNER}\r\n0\r\n\r\n");
+    for (framing, body, expected) in [
+        (format!("content-length: {length}"), INNER, INNER),
+        (
+            "content-length: 1\r\ntransfer-encoding: chunked".to_owned(),
+            &*chunked,
+            INNER,
+        ),
+        (
+            "content-length: 1\r\ncontent-length: 9".to_owned(),
+            INNER,
+            "",
+        ),
+        ("x: a\r\nset-cookie: b".to_owned(), "", ""),
+    ] {
+        let (relay, listener) = by_hand().await;
+        let answer = tokio::spawn(relay.post(&call(1)).send());
+        let mut server = called(&listener).await;
+        let sent = format!("HTTP/1.1 200 OK\r\nconnection: close\r\n{framing}\r\n\r\n{body}");
+        server.write_all(sent.as_bytes()).await.unwrap();
+        drop(server);
+        let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+        assert!(!answer.headers.contains_key("x-inner"), "{framing}");
+        match answer.status {
+            200 => assert_eq!(answer.text(), expected, "{framing}"),
+            other => assert_eq!((other, expected), (502, ""), "{framing}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_server_gets_another_protocol_to_its_client() {
+    let (relay, listener) = by_hand().await;
+    for status in ["101 Switching Protocols", "103 Early Hints"] {
+        let answer = tokio::spawn(relay.post(&call(1)).send());
+        let mut server = called(&listener).await;
+        let head =
+            format!("HTTP/1.1 {status}\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n");
+        server.write_all(head.as_bytes()).await.unwrap();
+        server.write_all(ANSWER).await.unwrap();
+        drop(server);
+        let answer = Response_::of(soon(answer).await.unwrap().unwrap()).await;
+        let expected = if status.starts_with("101") { 502 } else { 200 };
+        assert_eq!(answer.status, expected, "{status}");
+        assert!(!answer.headers.contains_key("upgrade"), "{status}");
+    }
+}
+
 #[tokio::test]
 async fn a_client_that_begins_with_http2_is_turned_away() {
     let mut server = Server::start(|_| Answer::json("{}")).await;

@@ -48,6 +48,17 @@ fn common_mistakes_are_answered_with_what_to_do() {
     spaced.logged("cannot start \"npx -y server\"");
     spaced.logged("give each word by itself");
     assert_eq!(spaced.wait().code(), Some(69));
+    for (program, tip) in [
+        ("no-such-program", "it is in no folder of PATH"),
+        ("./no-such-program", "there is no such file"),
+        ("/", "make it one by `chmod +x`"),
+        ("--settings", "options of `wrap` stand before the `--`"),
+    ] {
+        let mut missing = Wrapped::start(&["--", program]);
+        missing.logged(&format!("cannot start {program:?}"));
+        missing.logged(tip);
+        assert_eq!(missing.wait().code(), Some(69));
+    }
     let mut bare = Wrapped::start(&["npx", "-y", "server"]);
     bare.logged("stands behind `--`");
     assert_eq!(bare.wait().code(), Some(2));

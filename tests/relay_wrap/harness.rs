@@ -52,6 +52,11 @@ impl Wrapped {
     }
 
     pub(crate) fn start_with(settings: &str, args: &[&str]) -> Self {
+        Self::logging(settings, args, Stdio::piped())
+    }
+
+    /// With an end of its log that the test chose: nothing of it is seen if it is no pipe.
+    pub(crate) fn logging(settings: &str, args: &[&str], log: Stdio) -> Self {
         let folder = TempDir::new().unwrap();
         let file = folder.path().join("limits.toml");
         fs::write(&file, settings).unwrap();
@@ -61,13 +66,16 @@ impl Wrapped {
             .args(args)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(log)
             .spawn()
             .unwrap();
         Self {
             stdin: child.stdin.take(),
             stdout: child.stdout.take().map(BufReader::new),
-            stderr: lines_of(child.stderr.take().unwrap()),
+            stderr: child
+                .stderr
+                .take()
+                .map_or_else(|| mpsc::channel().1, lines_of),
             child,
             _folder: folder,
         }

@@ -1,13 +1,13 @@
 //! Peers that do not read, never stop, write nonsense or die: memory stays bounded, and nothing is
 //! lost that could still be delivered.
 
-use std::{fs, io::Write, thread};
+use std::{fs, io::Write, process::Stdio, thread};
 
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::harness::{MEBIBYTE, Wrapped};
+use crate::harness::{MEBIBYTE, PRELUDE, Wrapped};
 
 #[test]
 fn a_server_that_asks_twenty_thousand_times_before_it_reads_gets_every_answer() {
@@ -25,6 +25,34 @@ send({"done": True})
     assert_eq!(wrapped.receive_json(), json!({"done": true}));
     wrapped.close_input();
     assert_eq!(wrapped.wait().code(), Some(0));
+}
+
+/// The first refusal was told on stderr, that it could not be told as well, and by that the output
+/// of the server was read no more: its client waited for ever.
+#[test]
+fn a_log_that_nobody_reads_or_that_is_full_loses_nothing() {
+    let (reader, log) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut logs = vec![Stdio::from(log)];
+    if let Ok(full) = fs::OpenOptions::new().write(true).open("/dev/full") {
+        logs.push(full.into());
+    }
+    let server = "send(*[ask(id) for id in range(20)], {'done': True}); source.read()";
+    let script = format!("{PRELUDE}{server}");
+    let settings = "[proto]\nelicitationPerMinute = 5\n";
+    for log in logs {
+        let mut wrapped = Wrapped::logging(settings, &["--", "python3", "-c", &script], log);
+        for _ in 0..5 {
+            assert_eq!(wrapped.receive_json()["method"], "elicitation/create");
+        }
+        assert_eq!(wrapped.receive_json(), json!({"done": true}));
+        wrapped.close_input();
+        assert_eq!(wrapped.wait().code(), Some(0));
+    }
+    let (reader, log) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut missing = Wrapped::logging("", &["--", "no-such-program"], log.into());
+    assert_eq!(missing.wait().code(), Some(69), "the code tells");
 }
 
 #[test]

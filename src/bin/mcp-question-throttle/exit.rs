@@ -1,6 +1,10 @@
 //! How the command ends: the documented exit codes.
 
-use std::{fmt, io, process::ExitCode};
+use std::{
+    fmt,
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use crate::style::{ERROR, HEADER};
 
@@ -64,8 +68,18 @@ pub(crate) fn help() -> String {
 
 /// Prints an error, and gives back how to end.
 pub(crate) fn fail(exit: Exit, error: impl fmt::Display) -> Exit {
-    anstream::eprintln!("{ERROR}error:{ERROR:#} {error}");
+    say(format_args!("{ERROR}error:{ERROR:#} {error}"));
     exit
+}
+
+/// Prints what to do about the error before it.
+pub(crate) fn tip(tip: impl fmt::Display) {
+    say(format_args!("  tip: {tip}"));
+}
+
+/// Prints a line on stderr. Where that fails the exit code still tells.
+fn say(line: fmt::Arguments<'_>) {
+    let _ = writeln!(anstream::stderr(), "{line}");
 }
 
 /// How to end when the result has been printed: with `exit`, unless that failed. A reader that

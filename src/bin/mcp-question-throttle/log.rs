@@ -50,7 +50,11 @@ impl Options {
         let filter = EnvFilter::builder()
             .parse(filter)
             .map_err(|error| wrong(&error))?;
-        let log = fmt().with_env_filter(filter).with_writer(io::stderr);
+        let log = fmt()
+            .with_env_filter(filter)
+            .with_writer(io::stderr)
+            // They would be told on stderr, by a macro that panics if that fails as well.
+            .log_internal_errors(false);
         match self.log_format {
             Format::Text => log.with_ansi(coloured()).init(),
             Format::Json => log.json().init(),

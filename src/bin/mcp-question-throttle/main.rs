@@ -18,7 +18,7 @@ mod wrap;
 use std::{env, process::ExitCode};
 
 use clap::{
-    Parser, Subcommand,
+    CommandFactory, Parser, Subcommand,
     error::{ContextKind, ContextValue, ErrorKind},
 };
 
@@ -86,18 +86,27 @@ impl Command {
     }
 }
 
-/// Says what to write for the commonest mistakes: a server's command without the `--` before it,
-/// and a settings file without its flag.
+/// Says what to write for the commonest mistakes: an option before its subcommand, a server's command
+/// without the `--` before it, and a settings file without its flag.
 fn with_tip(mut error: clap::Error) -> clap::Error {
     if error.kind() != ErrorKind::UnknownArgument {
         return error;
     }
-    let has = |word: &str| env::args_os().any(|argument| argument == word);
+    let place = |word: &str| env::args_os().position(|argument| argument == word);
+    let has = |word: &str| place(word).is_some();
     let found = match error.get(ContextKind::InvalidArg) {
         Some(ContextValue::String(found)) => found.clone(),
         _ => String::new(),
     };
-    let tip = if has("wrap") {
+    let subcommands = Cli::command();
+    let later = subcommands.get_subcommands().find(|subcommand| {
+        let (option, subcommand) = (place(&found), place(subcommand.get_name()));
+        option.is_some() && option < subcommand
+    });
+    let tip = if let Some(later) = later {
+        let name = later.get_name();
+        format!("an option stands behind its subcommand: {name} {found}...")
+    } else if has("wrap") && !has("--") {
         "the server's own command stands behind `--`: wrap --server NAME -- COMMAND...".to_owned()
     } else if (has("check") || has("serve")) && !found.starts_with('-') {
         format!("a settings file is given as `--settings {found}`")

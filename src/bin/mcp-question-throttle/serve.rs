@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_question_throttle::{
-    relay::serve::{MOST_CONNECTIONS, Relay, RelayError, path_of},
+    relay::serve::{DEFAULT_MEMORY, MOST_CONNECTIONS, Relay, RelayError, path_of},
     settings::Loaded,
     throttle::Throttle,
 };
@@ -45,6 +45,20 @@ pub(crate) struct Options {
     /// An origin whose pages may send requests, as https://app.example, apart from loopback
     #[arg(long, value_name = "ORIGIN", value_parser = addresses::origin)]
     allow_origin: Vec<String>,
+
+    /// How much of messages may be held at once, over all connections
+    #[arg(long, value_name = "MIB", default_value_t = DEFAULT_MEMORY / MIB)]
+    #[arg(value_parser = memory)]
+    memory: usize,
+}
+
+const MIB: usize = 1024 * 1024;
+
+/// `--memory`: enough for one message of the longest, of a server that gets half.
+fn memory(text: &str) -> Result<usize, String> {
+    const VALID: std::ops::RangeInclusive<usize> = 32..=1024 * 1024;
+    let mib = text.parse().ok().filter(|mib| VALID.contains(mib));
+    mib.ok_or_else(|| format!("expected {} to {} (MiB)", VALID.start(), VALID.end()))
 }
 
 pub(crate) fn run(options: &Options) -> Exit {
@@ -78,7 +92,8 @@ fn prepare(options: &Options) -> Result<(Loaded, Relay), Exit> {
             ),
             _ => exit::fail(Exit::Config, error),
         })?
-        .with_settings_file(Some(options.settings.clone()));
+        .with_settings_file(Some(options.settings.clone()))
+        .with_memory(options.memory.saturating_mul(MIB));
     for host in &options.allow_host {
         relay = relay.with_host(host);
     }
@@ -117,9 +132,16 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
         Ok(listening) => listening,
         Err(error) => {
             let reason = format_args!("cannot listen on {}: {error}", options.listen);
-            return exit::fail(Exit::Unavailable, reason);
+            let exit = exit::fail(Exit::Unavailable, reason);
+            if let Some(tip) = tip_for(&error) {
+                exit::tip(tip);
+            }
+            return exit;
         }
     };
+    if let Err(error) = relay.check_address(address) {
+        return exit::fail(Exit::Config, error);
+    }
     if !address.ip().is_loopback() {
         warn_of_strangers(address, !options.allow_host.is_empty());
     }
@@ -154,6 +176,21 @@ async fn serve(options: &Options, loaded: Loaded, relay: Relay) -> Exit {
                 },
             }
         }
+    }
+}
+
+/// What to do about an address that cannot be listened on.
+fn tip_for(error: &io::Error) -> Option<&'static str> {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Some(
+            "another program listens there, a `serve` perhaps; --listen takes another address, and \
+             its port 0 a free one",
+        ),
+        io::ErrorKind::AddrNotAvailable => Some("it is no address of this machine"),
+        io::ErrorKind::PermissionDenied => {
+            Some("ports below 1024 need rights of their own; --listen takes another one")
+        }
+        _ => None,
     }
 }
 

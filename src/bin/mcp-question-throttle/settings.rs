@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use mcp_question_throttle::settings::{self, Environment, Loaded, SettingsError};
+use mcp_question_throttle::settings::{
+    self, Environment, Fault, Loaded, Origin, Problem, SettingsError,
+};
 
 use crate::exit::{self, Exit};
 
@@ -14,13 +16,30 @@ pub(crate) fn load(file: Option<&Path>) -> Result<Loaded, SettingsError> {
     }
 }
 
+/// Whether a file is no TOML since it is JSON.
+fn is_of_a_client(problem: &Problem) -> bool {
+    let is_json = match problem.at() {
+        Origin::File { file, .. } => Path::new(&**file).extension() == Some("json".as_ref()),
+        _ => false,
+    };
+    is_json && matches!(problem.fault(), Fault::Syntax(_))
+}
+
 /// Prints what is wrong, one line a problem, and gives back how to end.
 pub(crate) fn fail(error: &SettingsError) -> Exit {
     for problem in error.problems() {
         exit::fail(Exit::Config, problem);
     }
     match error {
-        SettingsError::Invalid(_) => Exit::Config,
+        SettingsError::Invalid(problems) => {
+            if problems.iter().any(is_of_a_client) {
+                exit::tip(
+                    "settings are TOML, as `settings.example.toml` of the source shows; a client's \
+                     own file is given to `wrap` by --mcp-config",
+                );
+            }
+            Exit::Config
+        }
         SettingsError::Unreadable { .. } => exit::fail(Exit::NoInput, error),
         _ => exit::fail(Exit::Internal, error),
     }

@@ -59,7 +59,7 @@ async fn show(options: &Options) -> Exit {
         Err(error) => return exit::fail(Exit::Internal, error),
     };
     loop {
-        let status = match fetch(&client, url).await {
+        let mut status = match fetch(&client, url).await {
             Ok(status) => status,
             Err(reason) => {
                 let reason = format_args!("no status at {url}: {reason}");
@@ -70,6 +70,7 @@ async fn show(options: &Options) -> Exit {
         let printed = if options.json {
             writeln!(out, "{status}")
         } else {
+            print::disarm(&mut status);
             print::status(&mut out, &status, options.recent, options.watch)
         };
         let printed = printed.and_then(|()| out.flush());

@@ -5,6 +5,7 @@ mod help;
 
 use std::{
     ffi::OsString,
+    io,
     path::{Path, PathBuf},
     process::{self, ExitCode},
     sync::Arc,
@@ -13,7 +14,10 @@ use std::{
 use mcp_question_throttle::{
     clock,
     limits::ServerName,
-    relay::{Judge, McpConfig, wrap},
+    relay::{
+        Judge, McpConfig,
+        wrap::{self, WrapError},
+    },
     settings::{Command, Endpoint, Loaded},
     throttle::Throttle,
 };
@@ -52,18 +56,45 @@ pub(crate) fn run(options: &Options) -> ExitCode {
     match prepare(options) {
         Ok((command, judge)) => match wrap::wrap(command, judge) {
             Ok(outcome) => outcome.code().into(),
-            Err(error @ wrap::WrapError::Start { .. }) => {
+            Err(error @ WrapError::Start { .. }) => {
+                let tip = tip_for(&error);
                 let exit = exit::fail(Exit::Unavailable, error);
-                if let [only] = &options.command[..]
-                    && only.to_string_lossy().contains(' ')
-                {
-                    eprintln!("  tip: give each word by itself, as in `-- npx -y SERVER`");
+                if let Some(tip) = tip {
+                    exit::tip(tip);
                 }
                 exit.into()
             }
             Err(error) => exit::fail(Exit::Internal, error).into(),
         },
         Err(exit) => exit.into(),
+    }
+}
+
+/// What to do about a program that cannot be started.
+fn tip_for(error: &WrapError) -> Option<&'static str> {
+    let WrapError::Start { program, error, .. } = error else {
+        return None;
+    };
+    let is_path = program.contains('/');
+    match error.kind() {
+        _ if program.starts_with('-') => {
+            Some("options of `wrap` stand before the `--`, and after it the server's command alone")
+        }
+        io::ErrorKind::NotFound if program.contains(' ') => {
+            Some("give each word by itself, as in `-- npx -y SERVER`")
+        }
+        io::ErrorKind::NotFound if is_path => {
+            Some("there is no such file in this folder, or what its first line names is not there")
+        }
+        io::ErrorKind::NotFound => Some(
+            "it is in no folder of PATH, and clients start servers with a PATH of their own: give \
+             its absolute path, as `which` prints it",
+        ),
+        io::ErrorKind::PermissionDenied => Some(
+            "it is no program: make it one by `chmod +x`, or give what runs it, as in `-- python3 \
+             server.py`",
+        ),
+        _ => None,
     }
 }
 

@@ -7,7 +7,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     response::Response,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::stream;
 
 use super::{failure, headers, judged, judged::Left, stream::Side};
@@ -29,7 +29,8 @@ pub(super) async fn answer(
     mut headers: HeaderMap,
 ) -> Response {
     let status = response.status();
-    let mut body = BytesMut::new();
+    let mut body = Vec::new();
+    let mut held = side.address.memory.hold();
     loop {
         match response.chunk().await {
             Ok(Some(chunk)) => body.extend_from_slice(&chunk),
@@ -42,11 +43,16 @@ pub(super) async fn answer(
                 );
             }
         }
-        if body.len() > LONGEST_FRAME {
-            return in_parts(judge, response, headers, body.freeze());
+        let has_room = held.cover(body.capacity());
+        if !has_room {
+            let outcome = "an answer went on in parts";
+            side.address.memory.tell(&side.address.server, &outcome);
+        }
+        if body.len() > LONGEST_FRAME || !has_room {
+            return in_parts(judge, response, headers, held.give(body));
         }
     }
-    let body = body.freeze();
+    let body = held.give(body);
     if body.trim_ascii().is_empty() {
         return with(status, headers, Body::from(body));
     }
@@ -67,7 +73,10 @@ pub(super) async fn answer(
         Left::Whole => with(status, headers, Body::from(body)),
         Left::Changed(bytes) => {
             headers::forget_body(&mut headers);
-            with(status, headers, Body::from(bytes))
+            // It takes the place of what came.
+            drop(body);
+            let _ = held.cover(bytes.capacity());
+            with(status, headers, Body::from(held.give(bytes)))
         }
         // The call gets no other answer than this.
         Left::Nothing => match (&side.call.id, refusal) {

@@ -21,6 +21,8 @@ pub const MOST_CONNECTIONS: usize = 1024;
 /// A connection without a request for so long is closed. Clients close theirs sooner: one that
 /// sends just then would find it closed.
 const IDLE: Duration = Duration::from_secs(5 * 60);
+/// The head of a request may be about this long, and so much of a response waits for the client.
+const LONGEST_HEAD: usize = 64 * 1024;
 /// A client that is gone without a word is noticed by this, in the middle of a stream as well.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 /// How long to wait when no connection can be accepted, for want of file descriptors for instance.
@@ -126,6 +128,7 @@ async fn connection(stream: TcpStream, router: Router, ends: [CancellationToken;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(IDLE)
+        .max_buf_size(LONGEST_HEAD)
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     tokio::pin!(connection);
     let [closing, crowded] = ends;
@@ -314,6 +317,25 @@ mod tests {
         served.end.send(true).unwrap();
         assert!(rest(stream).await.ends_with(LAST));
         served.serving.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_head_has_a_bound() {
+        let served = Served::start().await;
+        for (length, passes) in [(LONGEST_HEAD / 2, true), (8 * LONGEST_HEAD, false)] {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            let value = "x".repeat(length);
+            let head = format!(
+                "GET / HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\nx: {value}\r\n\r\n"
+            );
+            // It may be closed before all of it was sent, and reset.
+            let _ = stream.write_all(head.as_bytes()).await;
+            let mut answer = String::new();
+            let _ = time::timeout(PATIENCE, stream.read_to_string(&mut answer))
+                .await
+                .unwrap();
+            assert_eq!(answer.starts_with("HTTP/1.1 200 "), passes, "{answer}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

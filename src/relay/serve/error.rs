@@ -5,7 +5,7 @@ use std::fmt;
 use super::upstream::Causes;
 use crate::{
     limits::ServerName,
-    settings::{Origin, key_of},
+    settings::{Origin, header_key, key_of},
 };
 
 /// Why servers cannot be served.
@@ -30,6 +30,26 @@ pub enum RelayError {
         /// Where its URL stands.
         at: Origin,
     },
+    /// A URL that leads to the address at which the relay listens: a request would go round.
+    #[non_exhaustive]
+    Itself {
+        /// The server's name.
+        server: ServerName,
+        /// Where its URL stands.
+        at: Origin,
+    },
+    /// A header whose variables give no value.
+    #[non_exhaustive]
+    Header {
+        /// The server's name.
+        server: ServerName,
+        /// The header's name.
+        name: String,
+        /// Where its value stands.
+        at: Origin,
+        /// What is wrong with it. No value is in it.
+        reason: String,
+    },
     /// TLS cannot be set up for an https URL, for want of root certificates for instance.
     Client(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -49,6 +69,24 @@ impl fmt::Display for RelayError {
                 "{}{}.url: no URL that can be requested",
                 Place(at),
                 key_of(server)
+            ),
+            Self::Itself { server, at } => write!(
+                f,
+                "{}{}.url: leads back to this relay; give the server's own URL, or listen elsewhere",
+                Place(at),
+                key_of(server)
+            ),
+            Self::Header {
+                server,
+                name,
+                at,
+                reason,
+            } => write!(
+                f,
+                "{}{}.{}: {reason}",
+                Place(at),
+                key_of(server),
+                header_key(name)
             ),
             Self::Client(error) => write!(f, "cannot set up TLS: {}", Causes(&**error)),
         }

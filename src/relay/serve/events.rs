@@ -7,10 +7,8 @@ use std::mem;
 
 use memchr::memchr2;
 
-use super::broken::hides_data;
+use super::{broken::hides_data, memory::FREE};
 
-/// A buffer that grew beyond this for a long event is given back after it.
-const KEPT: usize = 1024 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A piece of the stream. All pieces together are the stream, byte for byte.
@@ -59,6 +57,8 @@ pub(super) struct Events {
     in_long_event: bool,
     ended: bool,
     longest: usize,
+    /// There is no room for more than there is.
+    no_room: bool,
 }
 
 impl Events {
@@ -75,19 +75,36 @@ impl Events {
             in_long_event: false,
             ended: false,
             longest,
+            no_room: false,
         }
     }
 
     /// Takes what comes next in the stream.
     pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.compact();
+        self.no_room = false;
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// Forgets what was given out. A buffer that grew for a long event is given back after it.
+    pub(super) fn compact(&mut self) {
         self.buffer.drain(..self.start);
         self.searched -= self.start;
         self.line = self.line.saturating_sub(self.start);
         self.start = 0;
-        if self.buffer.is_empty() && self.buffer.capacity() > KEPT {
-            self.buffer = Vec::new();
+        if self.buffer.capacity() / 4 > self.buffer.len() {
+            self.buffer.shrink_to(FREE);
         }
-        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// How much memory it takes.
+    pub(super) const fn capacity(&self) -> usize {
+        self.buffer.capacity()
+    }
+
+    /// Gives out an event that is not whole by now in parts, as one beyond the bound.
+    pub(super) const fn hold_no_more(&mut self) {
+        self.no_room = true;
     }
 
     /// The stream has ended.
@@ -173,7 +190,7 @@ impl Events {
                 Piece::Event(self.give(end))
             });
         }
-        if self.in_long_event || held > self.longest {
+        if self.in_long_event || self.no_room || held > self.longest {
             self.in_long_event = true;
             let bytes = self.give(end);
             return Some(Piece::Part { bytes, last: false });

@@ -1,25 +1,28 @@
 //! One request of a client, and the server's response to it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
-    body::Body,
+    body::{Body, BodyDataStream},
     extract::{Request, State},
     http::{
         HeaderMap, HeaderValue, Method, StatusCode,
-        header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE},
+        header::{ALLOW, CONTENT_ENCODING, CONTENT_TYPE, RETRY_AFTER},
         request,
     },
     response::Response,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use futures::TryStreamExt;
 use percent_encoding::percent_decode_str;
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Server, Shared, body, failure, headers,
+    Server, Shared, body, failure, guard, headers,
     headers::SESSION_ID,
+    memory::FREE,
+    path_of,
     refusals::Address,
     request::Call,
     sessions::Row,
@@ -30,11 +33,19 @@ use crate::{clock, relay::Judge};
 /// A client's message may be this long.
 const LONGEST_BODY: usize = 16 * 1024 * 1024;
 
+/// How long a client may send nothing in the middle of a message.
+const STALL: Duration = Duration::from_secs(60);
+
+const ONE_SECOND: HeaderValue = HeaderValue::from_static("1");
+
 const METHODS: [Method; 4] = [Method::GET, Method::POST, Method::DELETE, Method::OPTIONS];
 
 /// Passes a request on to its server, and the response back.
 pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
+    if let Err(reason) = guard::is_of_a_program(&parts.headers) {
+        return failure::answer(StatusCode::FORBIDDEN, reason);
+    }
     let Some((server, label)) = find(&shared, parts.uri.path()) else {
         let reason = "no such server: the path is /NAME or /NAME/LABEL, NAME as in the settings";
         return failure::answer(StatusCode::NOT_FOUND, reason);
@@ -48,7 +59,7 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         response.headers_mut().insert(ALLOW, allowed);
         return response;
     }
-    let body = match read(body).await {
+    let body = match read(body, server).await {
         Ok(body) => body,
         Err(failed) => return failed,
     };
@@ -92,6 +103,9 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
         Arc::clone(&row.questions),
     );
     judge.polls().note(&body);
+    // A long id is kept as long as the response, and so is what was counted for it.
+    let long_id = call.id.as_ref().is_some_and(|id| id.len() > FREE);
+    let kept = long_id.then(|| body.clone());
     drop(body);
     let session = response.headers().get(SESSION_ID);
     let side = Side {
@@ -101,9 +115,11 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
             url: response.url().clone(),
             headers: Arc::new(headers::of_refusal(&sent, session)),
             undelivered: Arc::clone(&server.undelivered),
+            memory: server.memory.clone(),
         },
         row,
         call,
+        _kept: kept,
         ends: match parts.method {
             // Nobody waits for the answer to a call there, and clients open it again.
             Method::GET => shared.closing.clone(),
@@ -114,7 +130,11 @@ pub(super) async fn exchange(State(shared): State<Arc<Shared>>, request: Request
 }
 
 async fn answer(side: Side, judge: Judge, response: reqwest::Response) -> Response {
-    let mut headers = headers::to_client(response.headers());
+    let mut headers = headers::to_client(response.headers(), &path_of(&side.address.server));
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS {
+        let reason = "the server went over to another protocol, which nobody asked for";
+        return failure::answer(StatusCode::BAD_GATEWAY, reason);
+    }
     let is_encoded = headers.get_all(CONTENT_ENCODING).iter().any(|encoding| {
         !encoding
             .as_bytes()
@@ -180,13 +200,24 @@ fn find<'s>(shared: &'s Shared, path: &str) -> Option<(&'s Server, Option<String
     }
 }
 
-async fn read(body: Body) -> Result<Bytes, Response> {
+async fn read(body: Body, server: &Server) -> Result<Bytes, Response> {
     let mut chunks = body.into_data_stream();
-    let mut all = BytesMut::new();
+    let mut held = server.memory.hold();
+    let mut all = Vec::new();
     loop {
-        match chunks.try_next().await {
+        let Ok(next) = time::timeout(STALL, chunks.try_next()).await else {
+            let reason = format_args!("nothing of the message came for {STALL:?}");
+            return Err(failure::answer(StatusCode::REQUEST_TIMEOUT, reason));
+        };
+        match next {
             Ok(Some(chunk)) => all.extend_from_slice(&chunk),
-            Ok(None) => return Ok(all.freeze()),
+            Ok(None) => {
+                // It may be there for long.
+                all.shrink_to_fit();
+                let fits = held.cover(all.capacity());
+                debug_assert!(fits, "less than before");
+                return Ok(held.give(all));
+            }
             Err(error) => {
                 let reason = format_args!("the request's body cannot be read: {error}");
                 return Err(failure::answer(StatusCode::BAD_REQUEST, reason));
@@ -195,6 +226,29 @@ async fn read(body: Body) -> Result<Bytes, Response> {
         if all.len() > LONGEST_BODY {
             let reason = format_args!("a message may have {LONGEST_BODY} bytes at most");
             return Err(failure::answer(StatusCode::PAYLOAD_TOO_LARGE, reason));
+        }
+        if !held.cover(all.capacity()) {
+            let outcome = "a client's message was answered with 503";
+            server.memory.tell(&server.name, &outcome);
+            drop(held);
+            drain(chunks, all).await;
+            let reason = "the relay holds as much of messages as it may; try again";
+            let mut response = failure::answer(StatusCode::SERVICE_UNAVAILABLE, reason);
+            response.headers_mut().insert(RETRY_AFTER, ONE_SECOND);
+            return Err(response);
+        }
+    }
+}
+
+/// Reads what is left of a message and keeps nothing, since many a client hears no answer before it
+/// has sent all.
+async fn drain(mut chunks: BodyDataStream, begun: Vec<u8>) {
+    let mut length = begun.len();
+    drop(begun);
+    while let Ok(Ok(Some(chunk))) = time::timeout(STALL, chunks.try_next()).await {
+        length += chunk.len();
+        if length > LONGEST_BODY {
+            return;
         }
     }
 }

@@ -86,6 +86,22 @@ impl Guard {
     }
 }
 
+/// Whether a request for a server comes from a program; if not, why.
+///
+/// A link and an image name no `Origin`, wherever they stand. What a server answers to a link would
+/// be a page of the relay's own origin, which may read the status and all other servers, and with
+/// an image any site could send requests with the headers of the settings. Browsers say so.
+pub(super) fn is_of_a_program(headers: &HeaderMap) -> Result<(), &'static str> {
+    let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
+    if is("sec-fetch-mode", "navigate") {
+        return Err("a server is no page: give its URL to an MCP client");
+    }
+    if is("sec-fetch-site", "cross-site") && !headers.contains_key(ORIGIN) {
+        return Err("a page of another site asks without an Origin");
+    }
+    Ok(())
+}
+
 /// The host, with the brackets of an IPv6 address taken off.
 fn host_of(authority: &Authority) -> &str {
     let host = authority.host();

@@ -3,9 +3,10 @@
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
-        ACCEPT, ACCEPT_ENCODING, ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_TYPE,
-        COOKIE, ETAG, EXPECT, Entry, HOST, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE, TRAILER,
-        TRANSFER_ENCODING, UPGRADE,
+        ACCEPT, ACCEPT_ENCODING, ALT_SVC, AUTHORIZATION, CONNECTION, CONTENT_LENGTH,
+        CONTENT_SECURITY_POLICY, CONTENT_TYPE, COOKIE, ETAG, EXPECT, Entry, HOST,
+        PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, SET_COOKIE, TE, TRAILER, TRANSFER_ENCODING,
+        UPGRADE, X_CONTENT_TYPE_OPTIONS,
     },
 };
 
@@ -16,6 +17,8 @@ pub(super) const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-pro
 
 const LAST_EVENT_ID: &str = "last-event-id";
 const IDENTITY: HeaderValue = HeaderValue::from_static("identity");
+const SANDBOX: HeaderValue = HeaderValue::from_static("default-src 'none'; sandbox");
+const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
@@ -85,12 +88,45 @@ pub(super) fn of_refusal(request: &HeaderMap, session: Option<&HeaderValue>) -> 
     headers
 }
 
-/// What a server's response carries on to the client.
-pub(super) fn to_client(server: &HeaderMap) -> HeaderMap {
+/// What the response of the server at `path` carries on to the client.
+pub(super) fn to_client(server: &HeaderMap, path: &str) -> HeaderMap {
     let mut headers = end_to_end(server);
+    // Beside chunks it is not true, and what came after so many bytes would be the answer to the
+    // client's next request. Ours is that of the body.
+    headers.remove(CONTENT_LENGTH);
     // It would lead around the relay.
     headers.remove(ALT_SVC);
+    if let Entry::Occupied(mut cookies) = headers.entry(SET_COOKIE) {
+        for cookie in cookies.iter_mut() {
+            if let Some(bound) = bound_to(cookie, path) {
+                *cookie = bound;
+            }
+        }
+    }
+    // A browser that shows it all the same runs none of it: it is of one origin with our pages.
+    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     headers
+}
+
+/// A cookie that goes back to one server alone: the others are at the same host. A `Domain` is that
+/// of the server's own host, and of none here.
+fn bound_to(cookie: &HeaderValue, path: &str) -> Option<HeaderValue> {
+    let is_kept = |part: &&[u8]| {
+        let name = part.split(|byte| *byte == b'=').next().unwrap_or_default();
+        let name = name.trim_ascii();
+        !name.eq_ignore_ascii_case(b"path") && !name.eq_ignore_ascii_case(b"domain")
+    };
+    let mut parts = cookie.as_bytes().split(|byte| *byte == b';');
+    // The first is the cookie itself, whatever its name.
+    let mut bound = parts.next().unwrap_or_default().to_vec();
+    for part in parts.filter(is_kept) {
+        bound.push(b';');
+        bound.extend_from_slice(part);
+    }
+    bound.extend_from_slice(b"; Path=");
+    bound.extend_from_slice(path.as_bytes());
+    HeaderValue::from_bytes(&bound).ok()
 }
 
 /// Drops what is not true of a body that was replaced.
@@ -151,6 +187,22 @@ mod tests {
             ("accept-encoding", "identity"),
         ]);
         assert_eq!(to_server(&client), expected);
+    }
+
+    #[test]
+    fn a_cookie_goes_back_to_its_server_alone() {
+        for (cookie, expected) in [
+            ("a=1", "a=1; Path=/github"),
+            ("a=1; Path=/; Secure", "a=1; Secure; Path=/github"),
+            (
+                "path=1;domain = b.example ;PATH=/x; HttpOnly; SameSite=Lax",
+                "path=1; HttpOnly; SameSite=Lax; Path=/github",
+            ),
+            ("", "; Path=/github"),
+        ] {
+            let sent = to_client(&map(&[("set-cookie", cookie)]), "/github");
+            assert_eq!(sent[SET_COOKIE], expected, "{cookie}");
+        }
     }
 
     #[test]

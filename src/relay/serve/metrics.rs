@@ -72,6 +72,7 @@ pub(super) struct Relayed {
     pub(super) server: ServerName,
     pub(super) unreadable: u64,
     pub(super) undelivered: u64,
+    pub(super) shortages: u64,
 }
 
 #[derive(Debug)]
@@ -229,6 +230,12 @@ impl Collector for Scrape {
             "undelivered_refusals",
             "Refusals that the server did not take",
             relayed(|it| it.undelivered),
+        )?;
+        counters(
+            &mut to,
+            "memory_shortages",
+            "Messages that found no room: refused with 503, or passed on in parts",
+            relayed(|it| it.shortages),
         )?;
         self.answer_times(&mut to)
     }

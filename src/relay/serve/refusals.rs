@@ -13,7 +13,7 @@ use axum::http::{HeaderMap, Method};
 use reqwest::Url;
 use tokio::{sync::Semaphore, time};
 
-use super::upstream::Upstream;
+use super::{memory::Memory, upstream::Upstream};
 use crate::{limits::ServerName, relay::Reply};
 
 /// Refusals that are posted at once, per session.
@@ -22,6 +22,8 @@ const MOST_IN_FLIGHT: usize = 8;
 const MOST_QUEUED: usize = 64;
 /// How much memory they may take.
 const MOST_BYTES: u32 = 4 * 1024 * 1024;
+/// Longer ones need room in what all servers' messages may take.
+const SMALL: usize = 1024;
 /// How long one may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of a response no more than this is read, so that its connection can be used again.
@@ -76,6 +78,7 @@ pub(super) struct Address {
     pub(super) url: Url,
     pub(super) headers: Arc<HeaderMap>,
     pub(super) undelivered: Arc<Undelivered>,
+    pub(super) memory: Memory,
 }
 
 impl Refusals {
@@ -95,10 +98,16 @@ impl Refusals {
         ) else {
             return;
         };
+        let mut held = to.memory.hold_beyond(SMALL);
+        if !held.cover(reply.size()) {
+            let reason = "its id is long, and too much of messages is held at once";
+            to.undelivered.add(&to.server, &reason);
+            return;
+        }
         let in_flight = Arc::clone(&self.in_flight);
         let to = to.clone();
         tokio::spawn(async move {
-            let _held = (room, bytes);
+            let _held = (room, bytes, held);
             // In the order of their coming: a semaphore is fair.
             let _in_flight = in_flight.acquire().await;
             match time::timeout(PATIENCE, post(&reply, &to)).await {
@@ -158,7 +167,7 @@ mod tests {
     }
 
     /// A server that takes connections and never answers.
-    fn silent() -> (TcpListener, Address) {
+    fn silent(memory: usize) -> (TcpListener, Address) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let clients = &mut Clients::default();
@@ -169,13 +178,14 @@ mod tests {
             url: url.parse().unwrap(),
             headers: Arc::default(),
             undelivered: Arc::default(),
+            memory: Memory::shared(memory, 1)(),
         };
         (listener, address)
     }
 
     #[tokio::test(start_paused = true)]
     async fn those_that_nobody_takes_wait_up_to_a_bound_and_ten_seconds_each() {
-        let (_listener, to) = silent();
+        let (_listener, to) = silent(0);
         let refusals = Refusals::default();
         let before = clock::now();
         for _ in 0..MOST_IN_FLIGHT + MOST_QUEUED {
@@ -194,7 +204,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn those_with_long_ids_wait_up_to_a_number_of_bytes() {
-        let (_listener, to) = silent();
+        let (_listener, to) = silent(usize::MAX);
         let refusals = Refusals::default();
         let most = MOST_BYTES as usize;
         // One that is longer than that waits alone.
@@ -202,5 +212,22 @@ mod tests {
         assert!(refusals.send(reply(1), &to).now_or_never().is_none());
         refusals.send(reply(most / 2), &to).await;
         assert!(refusals.send(reply(most / 2), &to).now_or_never().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_with_long_ids_need_room_that_all_sessions_share() {
+        const KIB: usize = 1024;
+        let (_listener, to) = silent(100 * KIB);
+        let sessions = [Refusals::default(), Refusals::default()];
+        sessions[0].send(reply(60 * KIB), &to).await;
+        assert_eq!(to.undelivered.count(), 0);
+        sessions[1].send(reply(60 * KIB), &to).await;
+        assert_eq!(to.undelivered.count(), 1);
+        // Once the first has had its time there is room again.
+        drop(sessions[0].room.acquire_many(72).await.unwrap());
+        sessions[1].send(reply(60 * KIB), &to).await;
+        assert_eq!(to.undelivered.count(), 2, "the first was not taken");
+        drop(sessions[1].room.acquire_many(72).await.unwrap());
+        assert_eq!(to.undelivered.count(), 3, "and the last was sent");
     }
 }

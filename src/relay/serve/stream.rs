@@ -8,7 +8,7 @@ use futures::stream;
 use reqwest::Response;
 use tokio_util::sync::CancellationToken;
 
-use super::{refusals::Address, request::Call, sessions::Row, sieve::Sieve};
+use super::{memory::Held, refusals::Address, request::Call, sessions::Row, sieve::Sieve};
 use crate::{
     clock,
     refusal::Refusal,
@@ -21,6 +21,8 @@ pub(super) struct Side {
     pub(super) row: Arc<Row>,
     pub(super) address: Address,
     pub(super) call: Call,
+    /// The call's message, if a long id of it is kept.
+    pub(super) _kept: Option<Bytes>,
     /// When it fires, the stream ends.
     pub(super) ends: CancellationToken,
 }
@@ -34,6 +36,8 @@ pub(super) struct Stream {
     sieve: Sieve,
     out: Vec<u8>,
     replies: VecDeque<Reply>,
+    /// For all of these.
+    held: Held,
     /// The connection to the server broke.
     failed: Option<reqwest::Error>,
     closed: bool,
@@ -42,6 +46,7 @@ pub(super) struct Stream {
 impl Stream {
     pub(super) fn new(side: Side, judge: Judge, response: Response) -> Self {
         Self {
+            held: side.address.memory.hold(),
             side,
             response: Some(response),
             sieve: Sieve::new(judge),
@@ -88,7 +93,21 @@ impl Stream {
     }
 
     fn give(&mut self) -> Option<io::Result<Bytes>> {
-        (!self.out.is_empty()).then(|| Ok(mem::take(&mut self.out).into()))
+        if self.out.is_empty() {
+            return None;
+        }
+        let out = mem::take(&mut self.out);
+        self.sieve.compact();
+        let given = self.held.give(out);
+        self.count();
+        Some(Ok(given))
+    }
+
+    /// Counts what is held now; `false` if it is more than there is room for.
+    fn count(&mut self) -> bool {
+        let replies = self.replies.iter().map(Reply::size).sum::<usize>();
+        self.held
+            .cover(self.sieve.capacity() + self.out.capacity() + replies)
     }
 
     async fn read(&mut self) {
@@ -101,7 +120,15 @@ impl Stream {
             chunk = response.chunk() => chunk,
         };
         match chunk {
-            Ok(Some(chunk)) => self.sieve.feed(&chunk),
+            Ok(Some(chunk)) => {
+                self.sieve.feed(&chunk);
+                if !self.count() {
+                    self.sieve.hold_no_more();
+                    let address = &self.side.address;
+                    let outcome = "what was not whole of an event went on in parts";
+                    address.memory.tell(&address.server, &outcome);
+                }
+            }
             Ok(None) => self.end(),
             Err(error) => {
                 let error = error.without_url();

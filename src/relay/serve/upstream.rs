@@ -1,6 +1,12 @@
 //! The server's side: requests to its URL.
 
-use std::{collections::HashMap, error::Error, fmt, time::Duration};
+use std::{
+    collections::HashMap,
+    error::Error,
+    fmt,
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use axum::http::{HeaderMap, Method, StatusCode, header::LOCATION};
 use bytes::Bytes;
@@ -126,6 +132,20 @@ impl Upstream {
         })
     }
 
+    /// Whether its URL is that of a listener at `address`.
+    pub(super) fn leads_to(&self, address: SocketAddr) -> bool {
+        let Some(host) = self.url.host_str() else {
+            return false;
+        };
+        let ip: Option<IpAddr> = host.trim_matches(['[', ']']).parse().ok();
+        let is_near = is_loopback(host.trim_matches(['[', ']']));
+        let is_its_host = match ip {
+            Some(ip) => ip == address.ip() || (is_near && address.ip().is_unspecified()),
+            None => is_near && (address.ip().is_loopback() || address.ip().is_unspecified()),
+        };
+        is_its_host && self.url.port_or_known_default() == Some(address.port())
+    }
+
     /// Sends a request, and follows redirects that stay at the server. It is on its way once
     /// `opening` is dropped.
     pub(super) async fn send(
@@ -222,5 +242,39 @@ fn host_of(url: &Url) -> String {
         (Some(host), Some(port)) => format!("{host}:{port}"),
         (Some(host), None) => host.to_owned(),
         (None, _) => "nowhere".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_of_the_relays_own_is_known() {
+        let leads = |url: &str, address: &str| {
+            let upstream = Upstream::new(
+                &mut Clients::default(),
+                url.parse().unwrap(),
+                HeaderMap::new(),
+            );
+            upstream.unwrap().leads_to(address.parse().unwrap())
+        };
+        for (url, address) in [
+            ("http://127.0.0.1:7460/a", "127.0.0.1:7460"),
+            ("http://localhost:7460/a", "127.0.0.1:7460"),
+            ("http://localhost/a", "[::]:80"),
+            ("http://[::1]:7460/", "[::1]:7460"),
+            ("http://127.0.0.1:7460/a", "0.0.0.0:7460"),
+        ] {
+            assert!(leads(url, address), "{url} {address}");
+        }
+        for (url, address) in [
+            ("http://127.0.0.1:7461/a", "127.0.0.1:7460"),
+            ("http://127.0.0.2:7460/a", "127.0.0.1:7460"),
+            ("http://a.example:7460/a", "127.0.0.1:7460"),
+            ("http://192.0.2.1:7460/a", "0.0.0.0:7460"),
+        ] {
+            assert!(!leads(url, address), "{url} {address}");
+        }
     }
 }

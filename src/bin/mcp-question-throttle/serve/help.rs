@@ -4,7 +4,7 @@ pub(super) const AFTER_HELP: &str = r#"FILE names the servers:
 
   [servers.github]
   url = "https://mcp.example/mcp"
-  headers = { Authorization = "Bearer ..." }   # only if the client sends none
+  headers = { Authorization = "Bearer ${TOKEN}" }   # if the client sends none
 
 It prints the URL of each; give that one to the client, in place of the
 server's own.
@@ -55,6 +55,11 @@ An https server is trusted as the system trusts it. For a private authority add
 its certificate to the system's; on Linux SSL_CERT_FILE or SSL_CERT_DIR name
 what is trusted in place of the system's. Clients speak plain HTTP/1.1 with the
 relay.
+
+A message may have 16 MiB, and what is held of all messages --memory, of which
+one server gets half if there are several; what is no longer than 64 KiB always
+finds room. Without room a client's message gets 503, and an answer goes on in
+parts, cut off if a question is found in it. The log says so.
 
 Signals: SIGHUP reads the limits of FILE again, and counts stay; a file that is
 wrong changes nothing, and the log says so. Servers are read at the start only.

@@ -15,6 +15,20 @@ const INDENT: &str = "              ";
 /// Clears a terminal and goes to its beginning; anstream leaves it out where there is none.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
+/// Takes out of every text what a terminal would obey: who answers need not be a relay.
+pub(super) fn disarm(value: &mut Value) {
+    let obeys = |char: char| {
+        char.is_control()
+            || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    match value {
+        Value::String(text) if text.contains(obeys) => *text = text.replace(obeys, "\u{fffd}"),
+        Value::Array(all) => all.iter_mut().for_each(disarm),
+        Value::Object(all) => all.values_mut().for_each(disarm),
+        _ => {}
+    }
+}
+
 /// Prints a status, over the one before if it is watched.
 pub(super) fn status(
     out: &mut impl Write,
@@ -244,6 +258,22 @@ mod tests {
 
     /// The server's bar was green, at 20 of 60, while its only session was at 20 of 20 and
     /// everything was refused.
+    /// Another user's program may listen where the relay is expected.
+    #[test]
+    fn a_terminal_is_told_nothing_by_who_answers() {
+        let evil = "\u{1b}[2J\u{7}\u{9b}31m\u{202e}a\nb";
+        let count = json!({"kind": evil, "questions": evil, "verdict": evil, "cause": evil, "origin": evil});
+        let mut server = json!({
+            "server": evil, "mode": evil,
+            "usage": {"counts": [count.clone()], "recent": [count]}
+        });
+        disarm(&mut server);
+        let printed = printed(&server, 1);
+        let obeyed = |char: char| char.is_control() && char != '\n' || char == '\u{202e}';
+        assert!(!printed.contains(obeyed), "{printed:?}");
+        assert!(printed.contains("\u{fffd}[2J"), "{printed:?}");
+    }
+
     #[test]
     fn a_session_that_is_full_is_shown_under_its_server() {
         let session =

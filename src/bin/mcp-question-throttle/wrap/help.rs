@@ -68,7 +68,8 @@ an absolute path. For a log in JSON put "--log-format", "json" before the "--".
 
 --mcp-config takes the command from a file that no client starts this command
 from: a copy of the client's own, for instance. ${VAR}, ${VAR:-default} and
-${env:VAR} in it are replaced; ${input:...} and envFile are refused.
+${env:VAR} in it are replaced; ${input:...} and envFile are refused. Comments
+may stand in it.
 
 When a server has asked too often, two lines of the log say so:
 

@@ -1,4 +1,4 @@
-//! The variables that clients put into the values of their configuration.
+//! The variables that stand in values of a client's configuration, and in headers of ours.
 
 use std::{ffi::OsString, fmt};
 
