@@ -99,11 +99,38 @@ impl fmt::Display for CallError {
     }
 }
 
+/// It reads as what it holds, so its source is that of what it holds: who prints the whole chain
+/// reads nothing twice.
 impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Refused(refused) => Some(&refused.refusal),
+            Self::Refused(refused) => refused.refusal.source(),
             Self::Service(error) => error.source(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use rmcp::ErrorData;
+
+    use super::*;
+
+    /// An `anyhow` or `eyre` report prints an error and all its sources. It once told the user of
+    /// a refusal twice over.
+    #[test]
+    fn a_report_of_the_whole_chain_says_nothing_twice() {
+        let refused = CallError::from(Refused::new(Refusal::internal()));
+        let service = CallError::from(ServiceError::McpError(ErrorData::internal_error("x", None)));
+        for error in [refused, service] {
+            let text = error.to_string();
+            let mut next = error.source();
+            while let Some(source) = next {
+                assert!(!text.contains(&source.to_string()), "{text}: {source}");
+                next = source.source();
+            }
         }
     }
 }

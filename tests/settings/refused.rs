@@ -245,6 +245,8 @@ fn a_file_that_cannot_be_read_is_named() {
     let missing = std::env::temp_dir().join("no-such-dir/settings.toml");
     let error = settings::load(&missing).unwrap_err();
     assert!(matches!(error, SettingsError::Unreadable { .. }));
+    // A report of the whole chain once said "No such file" twice.
+    assert!(std::error::Error::source(&error).is_none());
     assert!(
         error.to_string().contains("no-such-dir/settings.toml: "),
         "{error}"
