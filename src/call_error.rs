@@ -20,7 +20,7 @@ pub enum CallError {
     Service(ServiceError),
 }
 
-/// A refusal, with the round it refused, or the task.
+/// A refusal, with the round it refused, or the task. It reads as the refusal.
 #[derive(Debug)]
 pub struct Refused {
     refusal: Refusal,
@@ -58,6 +58,12 @@ impl Refused {
         self.task.as_deref()
     }
 
+    /// The round that was refused, to look at.
+    #[must_use]
+    pub fn as_round(&self) -> Option<&InputRequiredResult> {
+        self.round.as_deref()
+    }
+
     /// The round that was refused. It can be answered later, or the call made anew.
     #[must_use]
     pub fn into_round(self) -> Option<InputRequiredResult> {
@@ -66,6 +72,15 @@ impl Refused {
 }
 
 impl CallError {
+    /// The throttle's refusal, if it is one: what to tell the user, and when to try again.
+    #[must_use]
+    pub const fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refused) => Some(refused.refusal()),
+            Self::Service(_) => None,
+        }
+    }
+
     /// Says which task it was, in a refusal.
     pub(crate) fn in_task(self, id: String) -> Self {
         match self {
@@ -90,10 +105,18 @@ impl From<ServiceError> for CallError {
     }
 }
 
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.refusal.fmt(f)
+    }
+}
+
+impl std::error::Error for Refused {}
+
 impl fmt::Display for CallError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Refused(refused) => refused.refusal.fmt(f),
+            Self::Refused(refused) => refused.fmt(f),
             Self::Service(error) => error.fmt(f),
         }
     }
@@ -104,7 +127,7 @@ impl fmt::Display for CallError {
 impl std::error::Error for CallError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Refused(refused) => refused.refusal.source(),
+            Self::Refused(refused) => refused.source(),
             Self::Service(error) => error.source(),
         }
     }
@@ -117,6 +140,22 @@ mod tests {
     use rmcp::ErrorData;
 
     use super::*;
+
+    /// What a client does with a refused call is told apart by the refusal, whichever way it holds
+    /// the error: by the call's, or by what it took out of it.
+    #[test]
+    fn a_refusal_is_found_and_read_in_a_calls_error() {
+        let error = CallError::from(Refused::new(Refusal::internal()));
+        assert_eq!(error.refusal(), Some(&Refusal::internal()));
+        let text = error.to_string();
+        let CallError::Refused(refused) = error else {
+            panic!("{error:?}");
+        };
+        let boxed: Box<dyn Error + Send + Sync> = refused.into();
+        assert_eq!(boxed.to_string(), text);
+        let other = CallError::from(ServiceError::TransportClosed);
+        assert_eq!(other.refusal(), None);
+    }
 
     /// An `anyhow` or `eyre` report prints an error and all its sources. It once told the user of
     /// a refusal twice over.

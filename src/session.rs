@@ -51,6 +51,7 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 ///   calls hand them to the caller uncounted.
 ///
 /// Calls on the [`peer`](Self::peer) go around all of that; notifications are sent by it.
+#[must_use = "dropping it ends the session"]
 pub struct ClientSession<S: Service<RoleClient>> {
     running: RunningService<RoleClient, Throttled<S>>,
 }

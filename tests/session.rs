@@ -137,4 +137,7 @@ async fn a_closed_session_has_ended_and_the_windows_of_its_server_go_on() {
         let again = session.close_with_timeout(Duration::ZERO).await.unwrap();
         assert!(matches!(again, Some(QuitReason::Closed)), "{again:?}");
     }
+    let snapshot = pool.snapshot();
+    assert_eq!(snapshot.server("s").unwrap().sampling.admitted, 2);
+    assert!(snapshot.server("S").is_none(), "another server");
 }

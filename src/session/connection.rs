@@ -78,13 +78,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
     }
 
     /// Takes over a running service.
-    #[must_use]
     pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {
         Self { running }
     }
 
     /// The throttled service.
-    #[must_use]
     pub fn service(&self) -> &Throttled<S> {
         self.running.service()
     }
