@@ -139,7 +139,7 @@ impl<S> Throttled<S> {
 
     /// Calls `observer` with every verdict, outside of every lock, so that a client can tell its
     /// user that a server was held back. Keep it quick: the question waits for it. A panic in it
-    /// changes no verdict.
+    /// changes no verdict. There is one: it takes the place of the pool's.
     pub fn with_observer(
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,

@@ -15,6 +15,7 @@ use crate::{
 
 /// How much a [`Warning`] matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level {
     /// A bound that does not hold what it seems to promise.
     Warning,
