@@ -99,6 +99,14 @@ impl From<Refused> for CallError {
     }
 }
 
+/// For a client that drives calls itself, on [`Throttled::charge_error`](crate::Throttled::charge_error)
+/// and its siblings.
+impl From<Refusal> for CallError {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Refused::new(refusal))
+    }
+}
+
 impl From<ServiceError> for CallError {
     fn from(error: ServiceError) -> Self {
         Self::Service(error)
