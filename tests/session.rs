@@ -4,7 +4,7 @@ mod support;
 
 use std::{pin::Pin, time::Duration};
 
-use mcp_question_throttle::{CallError, ClientSession, Pool};
+use mcp_question_throttle::{CallError, ClientSession, Pool, Throttled};
 use rmcp::{
     model::{
         CallToolRequestParams, CancelTaskParams, GetPromptRequestParams, ReadResourceRequestParams,
@@ -12,8 +12,12 @@ use rmcp::{
     },
     service::{QuitReason, ServiceError},
 };
+use rstest::rstest;
 use serde_json::json;
-use support::{Handler, connect, connect_modern, is_refusal, limits, question, refused};
+use support::{
+    Guard::{self, Wrapper, WrapperAndShield},
+    Handler, connect, connect_modern, is_refusal, limits, question, refused,
+};
 
 type Call<'a> = Pin<Box<dyn Future<Output = Result<(), CallError>> + 'a>>;
 
@@ -109,6 +113,24 @@ async fn a_shared_session_is_ended_from_elsewhere() {
     session.cancellation_token().cancel();
     assert!(session.is_closed());
     assert_eq!(server.until_gone().await.len(), 0);
+}
+
+/// A host that looks whether it has to reconnect was told that a session whose server had gone
+/// was still there: rmcp's own `is_closed` only knows of what the client ends.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_server_has_gone_is_closed(
+    #[values(Wrapper, WrapperAndShield)] guard: Guard,
+) {
+    let (handler, _events) = Handler::open();
+    let (session, server) = guard.connect(Throttled::new(handler, limits(1, 1))).await;
+    assert!(!session.is_closed());
+    drop(server);
+    let late = session.call_tool(CallToolRequestParams::new("t")).await;
+    assert!(late.is_err());
+    // The last of rmcp's tasks has gone when nothing is left to be done.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(session.is_closed());
 }
 
 #[tokio::test(start_paused = true)]

@@ -106,10 +106,11 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         self.peer().peer_info()
     }
 
-    /// Whether the session has ended.
+    /// Whether the session has ended, or ends: by the client, or since the server or the transport
+    /// has gone, of which rmcp's own method knows nothing.
     #[must_use]
     pub fn is_closed(&self) -> bool {
-        self.running.is_closed()
+        self.running.is_closed() || self.peer().is_transport_closed()
     }
 
     /// Waits until the session ends, by the server or the transport.
