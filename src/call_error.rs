@@ -113,6 +113,18 @@ impl From<ServiceError> for CallError {
     }
 }
 
+/// For a client whose calls return rmcp's own error: `?` turns a refusal into an `McpError` with
+/// the code, message and data that a server would be told. That it was the throttle, and the round
+/// or task that it refused, cannot be known from it any more: look at [`CallError`] first.
+impl From<CallError> for ServiceError {
+    fn from(error: CallError) -> Self {
+        match error {
+            CallError::Refused(refused) => Self::McpError(refused.refusal.into()),
+            CallError::Service(error) => error,
+        }
+    }
+}
+
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.refusal.fmt(f)
@@ -163,6 +175,22 @@ mod tests {
         assert_eq!(boxed.to_string(), text);
         let other = CallError::from(ServiceError::TransportClosed);
         assert_eq!(other.refusal(), None);
+    }
+
+    /// A client that calls through functions of its own has rmcp's error type in their signatures,
+    /// and changed all of them for a session of ours.
+    #[test]
+    fn a_call_whose_error_is_rmcps_hands_a_refusal_on() {
+        fn call(error: CallError) -> Result<(), ServiceError> {
+            Err(error)?
+        }
+        let Err(ServiceError::McpError(error)) = call(Refusal::internal().into()) else {
+            panic!("no error of the protocol");
+        };
+        let told = serde_json::to_value(error).unwrap();
+        assert_eq!(told, serde_json::to_value(Refusal::internal()).unwrap());
+        let gone = call(ServiceError::TransportClosed.into());
+        assert!(matches!(gone, Err(ServiceError::TransportClosed)));
     }
 
     /// An `anyhow` or `eyre` report prints an error and all its sources. It once told the user of
