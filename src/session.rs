@@ -51,6 +51,10 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 ///   calls hand them to the caller uncounted.
 ///
 /// Calls on the [`peer`](Self::peer) go around all of that; notifications are sent by it.
+///
+/// A call has no time limit of its own, and waits for people: bound it by dropping its future, as
+/// `tokio::time::timeout` does. One that needs rmcp's request options goes by the peer, with
+/// [`Throttled::answer_round`] for what comes back.
 #[must_use = "dropping it ends the session"]
 pub struct ClientSession<S: Service<RoleClient>> {
     running: RunningService<RoleClient, Throttled<S>>,

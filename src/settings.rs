@@ -66,7 +66,7 @@ use self::{keys::SCALARS, origin::Origins};
 ///
 /// let loaded = settings::load("settings.toml")?;
 /// for warning in loaded.warnings() {
-///     eprintln!("{}: {warning}", warning.level().as_str());
+///     eprintln!("{}: {warning}", warning.level());
 /// }
 /// let pool = Pool::new(loaded.settings().clone());
 /// for (name, server) in loaded.servers() {

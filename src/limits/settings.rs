@@ -196,7 +196,7 @@ impl Settings {
         }
     }
 
-    /// Changes settings for one server.
+    /// Changes settings for one server, in the place of what was changed for it before.
     #[must_use]
     pub fn with_server(mut self, name: ServerName, overrides: ProtoOverrides) -> Self {
         self.servers.insert(name, overrides);

@@ -34,6 +34,12 @@ impl Level {
     }
 }
 
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
 /// Something valid that deserves a look. `server` is `None` for all servers without limits of
 /// their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
