@@ -1,5 +1,7 @@
 //! How a question arrived, and what came of it: the words of logs, usage and metrics.
 
+use std::fmt;
+
 use serde::{Serialize, Serializer};
 
 /// How a question arrived.
@@ -93,6 +95,12 @@ impl Outcome {
 
 macro_rules! words {
     ($($type:ty)*) => {$(
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+
         impl Serialize for $type {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.serialize_str(self.as_str())
@@ -122,4 +130,22 @@ impl Arrival {
 
     /// Asked by the embedder, who knows more than we do.
     pub(crate) const HOST: Self = Self::new(Door::Host, Origin::Unknown);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limits::Scope;
+
+    /// An observer that shows a verdict writes the words of logs, usage and metrics.
+    #[test]
+    fn what_is_shown_of_a_verdict_is_the_word_for_it() {
+        fn shown<T: fmt::Display + Copy>(value: T, word: impl Fn(T) -> &'static str) {
+            assert_eq!(value.to_string(), word(value));
+        }
+        shown(Door::WithoutId, Door::as_str);
+        shown(Origin::InCall, Origin::as_str);
+        shown(Outcome::WouldRefuse, Outcome::as_str);
+        shown(Scope::Limiter, Scope::as_str);
+    }
 }

@@ -1,3 +1,20 @@
+// The README links to files beside it, which are not beside these pages. Of two destinations under
+// one name the first one holds, so these stand before it. docs.rs has the picture among the
+// sources; `cargo doc` leaves its pages three folders below it.
+#![cfg_attr(
+    docsrs,
+    doc = concat!(
+        "[status-page]: https://docs.rs/crate/mcp-question-throttle/",
+        env!("CARGO_PKG_VERSION"),
+        "/source/src/relay/serve/page/status.png"
+    )
+)]
+#![cfg_attr(
+    not(docsrs),
+    doc = "[status-page]: ../../../src/relay/serve/page/status.png"
+)]
+//! [results]: #is-my-client-bounded
+//!
 #![doc = include_str!("../README.md")]
 //!
 //! # Map
@@ -27,6 +44,7 @@
 //! command `mcp-question-throttle`, and the module `relay` behind it, which holds the frames of a
 //! server to the limits without rmcp. `serve` (default) adds the relay over HTTP, to that command
 //! or, alone, to a program of yours. An embedder of the client's side needs none of them.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 // So that unit tests may use what the tests outside of the crate use.
 #[cfg(test)]
@@ -67,3 +85,32 @@ pub use crate::{
     shield::Shield,
     verdict::Verdict,
 };
+
+#[cfg(test)]
+mod tests {
+    /// The page of the crate once had a broken picture, and a link to nowhere: the README's
+    /// destinations are files, and no file lies beside a page of rustdoc's.
+    #[test]
+    fn what_the_readme_links_to_has_a_destination_in_the_crate_docs_too() {
+        let readme = include_str!("../README.md");
+        let destinations = readme
+            .split("](")
+            .skip(1)
+            .map(|rest| rest.split(')').next().unwrap());
+        for destination in destinations {
+            assert!(destination.starts_with("https://"), "{destination}");
+        }
+        let names: Vec<_> = readme
+            .lines()
+            .filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
+            .collect();
+        assert_eq!(names.len(), 2, "{names:?}");
+        let before = include_str!("lib.rs").split("include_str!").next().unwrap();
+        for (name, file) in names {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join(file);
+            assert!(path.is_file(), "{file}");
+            assert!(readme.contains(&format!("][{name}]")), "{name}");
+            assert!(before.contains(&format!("[{name}]: ")), "{name}");
+        }
+    }
+}

@@ -14,12 +14,13 @@ use crate::{
 /// Owns the windows of every configured server, and wraps the services that connect to them.
 ///
 /// Keep it for as long as the client runs: a server that is connected anew through the same pool
-/// meets the windows it left (D2). A clone shares everything with its original.
+/// meets the windows it left (D2). A clone shares everything with its original, but for an
+/// observer that one of them gets later.
 ///
 /// ```
-/// use mcp_question_throttle::{Pool, limits::{ProtoSettings, Settings}};
+/// use mcp_question_throttle::Pool;
 ///
-/// let pool = Pool::new(Settings::new(ProtoSettings::default()));
+/// let pool = Pool::default(); // or `Pool::new` with `Settings`, or with `ProtoSettings` for all
 /// let service = pool.wrap("github", ())?; // `()` is rmcp's handler that answers nothing
 /// // let running = service.serve(transport).await?;
 /// # drop(service);
@@ -30,6 +31,13 @@ pub struct Pool {
     throttle: Arc<Throttle>,
     reporter: Reporter,
     recorder: Arc<Recorder>,
+}
+
+/// A pool with the default limits.
+impl Default for Pool {
+    fn default() -> Self {
+        Self::new(Settings::default())
+    }
 }
 
 impl Pool {
@@ -50,8 +58,31 @@ impl Pool {
         }
     }
 
-    /// Calls `observer` with every verdict on the servers that are wrapped from now on; see
-    /// [`Throttled::with_observer`].
+    /// Calls `observer`, and not the one before, with every verdict on the servers that are wrapped
+    /// from now on; see [`Throttled::with_observer`].
+    ///
+    /// ```
+    /// use std::sync::mpsc;
+    /// use mcp_question_throttle::{Pool, question::QuestionKind};
+    ///
+    /// let (notices, shown) = mpsc::channel();
+    /// let pool = Pool::default().with_observer(move |verdict| {
+    ///     let Some(refusal) = verdict.refusal else { return };
+    ///     // The first of each window: a flood of questions is no flood of notices.
+    ///     if refusal.refused_in_window() == 1 {
+    ///         let _ = notices.send(format!("{} is held back: {refusal}", verdict.server));
+    ///     }
+    /// });
+    /// pool.mute("github")?;
+    /// let throttled = pool.wrap("github", ())?;
+    /// for _ in 0..3 {
+    ///     assert!(throttled.admit_kind(QuestionKind::Sampling).is_err());
+    /// }
+    /// let notices: Vec<_> = shown.try_iter().collect();
+    /// assert_eq!(notices.len(), 1);
+    /// assert!(notices[0].starts_with("github is held back: question refused: "));
+    /// # Ok::<(), mcp_question_throttle::limits::Invalid>(())
+    /// ```
     #[must_use]
     pub fn with_observer(
         mut self,
@@ -64,6 +95,9 @@ impl Pool {
     /// Wraps the service of a new session with the server configured as `server`. The name is
     /// the key of its budget: take it from the settings, never from what the server says about
     /// itself. With many tenants, make the tenant part of it.
+    ///
+    /// The settings need not have the name. A server without a table there is held to the common
+    /// limits, and so is one whose name here is not the name there, letter for letter.
     ///
     /// # Errors
     ///
@@ -78,7 +112,7 @@ impl Pool {
     }
 
     /// Changes the settings while everything runs (D11): counts stay, and the new limits hold
-    /// from the next question.
+    /// from the next question. Servers without a table in them get the common limits.
     pub fn update(&self, settings: &Settings) {
         self.throttle.update(settings);
     }
@@ -104,7 +138,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Every window and counter, and the last questions of each server, now.
+    /// Every window and counter, and the last questions of each server, now. A server is in it from
+    /// its first question on, or while it is muted.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.snapshot_with([])

@@ -106,6 +106,7 @@ const ALONE: &str = "server";
 ///     let _ = permit.answer(context).await;
 /// }
 /// ```
+#[must_use = "it holds nothing to the limits unless it is served in the place of what it wraps"]
 pub struct Throttled<S> {
     guarded: Guarded<S>,
     session: Arc<Session>,
@@ -119,7 +120,6 @@ pub struct Throttled<S> {
 impl<S> Throttled<S> {
     /// Wraps a service outside of any pool: the server's window is this wrapper's own, and ends
     /// with it. A client that reconnects keeps a [`Pool`](crate::Pool) instead.
-    #[must_use]
     pub fn new(service: S, settings: ProtoSettings) -> Self {
         let throttle = Arc::new(Throttle::new(settings, clock::now()));
         let name = ServerName::new(ALONE).unwrap_or_else(|_| unreachable!("a valid name"));
@@ -139,8 +139,7 @@ impl<S> Throttled<S> {
 
     /// Calls `observer` with every verdict, outside of every lock, so that a client can tell its
     /// user that a server was held back. Keep it quick: the question waits for it. A panic in it
-    /// changes no verdict.
-    #[must_use]
+    /// changes no verdict. There is one: it takes the place of the pool's.
     pub fn with_observer(
         mut self,
         observer: impl Fn(&Verdict<'_>) + Send + Sync + 'static,

@@ -2,26 +2,22 @@
 //! and the URL elicitations of an error.
 
 mod call;
+mod connection;
 mod plain;
 mod subscription;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroUsize, time::Duration};
 
 use rmcp::{
     RoleClient,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ErrorData, GetPromptRequestParams,
         GetPromptResponse, GetPromptResult, GetTaskParams, GetTaskResult,
-        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, ServerPeerInfo,
-        SubscriptionFilter, TaskPayload, UpdateTaskParams,
+        ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, SubscriptionFilter,
+        TaskPayload, UpdateTaskParams,
     },
-    service::{
-        ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, QuitReason,
-        RunningService, Service, ServiceError,
-    },
-    transport::IntoTransport,
+    service::{RunningService, Service, ServiceError},
 };
-use tokio::task::JoinError;
 
 use self::call::Call;
 pub use self::subscription::ThrottledSubscription;
@@ -43,7 +39,8 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A running client service whose calls are throttled at every door.
 ///
-/// It has rmcp's method names and arguments. What differs from calling rmcp's own
+/// It has rmcp's method names and arguments, but for the calls with a number of rounds, which is
+/// `proto.askRounds` here. Dropping it ends the session, as with rmcp's. What differs from calling rmcp's own
 /// [`RunningService`] around the same [`Throttled`] service:
 ///
 /// - A round is admitted whole before any handler runs (D7). rmcp's own driver asks entry by
@@ -54,124 +51,16 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(60);
 ///   calls hand them to the caller uncounted.
 ///
 /// Calls on the [`peer`](Self::peer) go around all of that; notifications are sent by it.
+///
+/// A call has no time limit of its own, and waits for people: bound it by dropping its future, as
+/// `tokio::time::timeout` does. One that needs rmcp's request options goes by the peer, with
+/// [`Throttled::answer_round`] for what comes back.
+#[must_use = "dropping it ends the session"]
 pub struct ClientSession<S: Service<RoleClient>> {
     running: RunningService<RoleClient, Throttled<S>>,
 }
 
 impl<S: Service<RoleClient>> ClientSession<S> {
-    /// Connects by `initialize`, as rmcp's `serve` does, through a
-    /// [`Shield`](crate::Shield).
-    ///
-    /// # Errors
-    ///
-    /// As rmcp's `serve`.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future drops the transport, and the wrapped service with its session.
-    pub async fn connect<T, E, A>(
-        throttled: Throttled<S>,
-        transport: T,
-    ) -> Result<Self, ClientInitializeError>
-    where
-        T: IntoTransport<RoleClient, E, A>,
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        Self::connect_with_lifecycle(throttled, transport, ClientLifecycleMode::Initialize).await
-    }
-
-    /// Connects by another lifecycle, as that of 2026-07-28, through a [`Shield`](crate::Shield).
-    ///
-    /// # Errors
-    ///
-    /// As rmcp's `serve_with_lifecycle`.
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`connect`](Self::connect).
-    pub async fn connect_with_lifecycle<T, E, A>(
-        throttled: Throttled<S>,
-        transport: T,
-        lifecycle: ClientLifecycleMode,
-    ) -> Result<Self, ClientInitializeError>
-    where
-        T: IntoTransport<RoleClient, E, A>,
-        E: std::error::Error + Send + Sync + 'static,
-    {
-        let transport = throttled.shield(transport);
-        let running = throttled.serve_with_lifecycle(transport, lifecycle).await?;
-        Ok(Self::new(running))
-    }
-
-    /// Takes over a running service.
-    #[must_use]
-    pub const fn new(running: RunningService<RoleClient, Throttled<S>>) -> Self {
-        Self { running }
-    }
-
-    /// The throttled service.
-    #[must_use]
-    pub fn service(&self) -> &Throttled<S> {
-        self.running.service()
-    }
-
-    /// The connection itself. What its calls bring back (rounds, tasks, errors `-32042`) is
-    /// neither counted nor answered.
-    #[must_use]
-    pub fn peer(&self) -> &Peer<RoleClient> {
-        self.running.peer()
-    }
-
-    /// The running service.
-    #[must_use]
-    pub const fn get_ref(&self) -> &RunningService<RoleClient, Throttled<S>> {
-        &self.running
-    }
-
-    /// What the server said about itself when the session began.
-    #[must_use]
-    pub fn peer_info(&self) -> Option<Arc<ServerPeerInfo>> {
-        self.peer().peer_info()
-    }
-
-    /// Whether the session has ended.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.running.is_closed()
-    }
-
-    /// Waits until the session ends, by the server or the transport.
-    ///
-    /// # Errors
-    ///
-    /// [`JoinError`] if rmcp's loop panicked.
-    ///
-    /// # Cancel safety
-    ///
-    /// Dropping the future ends the session.
-    pub async fn waiting(self) -> Result<QuitReason, JoinError> {
-        self.running.waiting().await
-    }
-
-    /// Ends the session, and waits for its end. The server's windows go on in the pool.
-    ///
-    /// # Errors
-    ///
-    /// As [`waiting`](Self::waiting).
-    ///
-    /// # Cancel safety
-    ///
-    /// The session ends all the same.
-    pub async fn cancel(self) -> Result<QuitReason, JoinError> {
-        self.running.cancel().await
-    }
-
-    /// The running service.
-    #[must_use]
-    pub fn into_inner(self) -> RunningService<RoleClient, Throttled<S>> {
-        self.running
-    }
-
     /// `tools/call`, with its rounds answered; a task that the server makes of it is followed to
     /// its end.
     ///
@@ -336,6 +225,25 @@ impl<S: Service<RoleClient>> ClientSession<S> {
         filter: SubscriptionFilter,
     ) -> Result<ThrottledSubscription<'_, S>, CallError> {
         let subscription = self.guard(self.peer().listen(filter).await)?;
+        Ok(ThrottledSubscription::new(subscription, self.service()))
+    }
+
+    /// As [`listen`](Self::listen), with room for so many notifications that are not read yet.
+    ///
+    /// # Errors
+    ///
+    /// As [`listen`](Self::listen).
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`listen`](Self::listen).
+    pub async fn listen_with_capacity(
+        &self,
+        filter: SubscriptionFilter,
+        capacity: NonZeroUsize,
+    ) -> Result<ThrottledSubscription<'_, S>, CallError> {
+        let subscription = self.peer().listen_with_capacity(filter, capacity).await;
+        let subscription = self.guard(subscription)?;
         Ok(ThrottledSubscription::new(subscription, self.service()))
     }
 

@@ -61,6 +61,34 @@ use self::{keys::SCALARS, origin::Origins};
 
 /// Reads the settings file at `path`, and the environment of this process.
 ///
+/// ```no_run
+/// use mcp_question_throttle::{Pool, settings::{self, Endpoint}};
+///
+/// let loaded = settings::load("settings.toml")?;
+/// for warning in loaded.warnings() {
+///     eprintln!("{}: {warning}", warning.level());
+/// }
+/// let pool = Pool::new(loaded.settings().clone());
+/// for (name, server) in loaded.servers() {
+///     let throttled = pool.wrap(name.as_str(), ())?; // your handler in the place of `()`
+///     match server.endpoint() {
+///         Some(Endpoint::Command(command)) => {
+///             let command = std::process::Command::from(command);
+///             // For rmcp's `TokioChildProcess`: `tokio::process::Command::from(command)`.
+/// #           drop(command);
+///         }
+///         Some(Endpoint::Url(url)) => {
+///             // For rmcp's `StreamableHttpClientTransport`; `server.headers()` go with it.
+/// #           let _ = url;
+///         }
+///         _ => {} // the file names its limits alone
+///     }
+/// #   drop(throttled);
+/// }
+/// // Read it again at any time: `pool.update(settings::load("settings.toml")?.settings())`.
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 ///
 /// [`SettingsError::Unreadable`] if there is no such file or it cannot be read, and

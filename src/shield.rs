@@ -58,6 +58,7 @@ const LAST_WRITES: Duration = Duration::from_secs(5);
 /// gets the server's id again, as does a cancellation: each is answered, where rmcp alone answers
 /// one of them. After the server's first cancellation every request gets an id of ours, because
 /// the cancelled handler may run on. All other ids stay as they are.
+#[must_use = "it refuses nothing unless it is served on in the place of what it wraps"]
 pub struct Shield<T> {
     transport: T,
     lookout: Lookout,

@@ -8,6 +8,7 @@ use super::Invalid;
 
 /// What happens to a question that is over a limit: `proto.throttleMode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum ThrottleMode {
     /// It is refused.
     #[default]

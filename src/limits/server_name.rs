@@ -1,6 +1,6 @@
 //! The names of configured servers.
 
-use std::{borrow::Borrow, fmt, sync::Arc};
+use std::{borrow::Borrow, fmt, str::FromStr, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -56,6 +56,14 @@ impl Borrow<str> for ServerName {
 impl fmt::Display for ServerName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
+    }
+}
+
+impl FromStr for ServerName {
+    type Err = Invalid;
+
+    fn from_str(name: &str) -> Result<Self, Invalid> {
+        Self::new(name)
     }
 }
 

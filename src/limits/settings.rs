@@ -57,62 +57,6 @@ impl Default for ProtoSettings {
 }
 
 impl ProtoSettings {
-    /// Sets the bound on sampling per configured server.
-    #[must_use]
-    pub const fn with_sampling_per_minute(mut self, limit: Limit) -> Self {
-        self.sampling_per_minute = limit;
-        self
-    }
-
-    /// Sets the bound on sampling per session.
-    #[must_use]
-    pub const fn with_sampling_session_per_minute(mut self, limit: Limit) -> Self {
-        self.sampling_session_per_minute = limit;
-        self
-    }
-
-    /// Sets the bound on elicitation per configured server.
-    #[must_use]
-    pub const fn with_elicitation_per_minute(mut self, limit: Limit) -> Self {
-        self.elicitation_per_minute = limit;
-        self
-    }
-
-    /// Sets the bound on elicitation per session.
-    #[must_use]
-    pub const fn with_elicitation_session_per_minute(mut self, limit: Limit) -> Self {
-        self.elicitation_session_per_minute = limit;
-        self
-    }
-
-    /// Sets how many rounds of one call are answered.
-    #[must_use]
-    pub const fn with_ask_rounds(mut self, rounds: AskRounds) -> Self {
-        self.ask_rounds = rounds;
-        self
-    }
-
-    /// Sets how long one question may stay open.
-    #[must_use]
-    pub const fn with_ask_ttl(mut self, ttl: AskTtl) -> Self {
-        self.ask_ttl = ttl;
-        self
-    }
-
-    /// Sets whether what is over a limit is refused.
-    #[must_use]
-    pub const fn with_throttle_mode(mut self, mode: ThrottleMode) -> Self {
-        self.throttle_mode = mode;
-        self
-    }
-
-    /// Sets which vendor methods are questions.
-    #[must_use]
-    pub fn with_questions(mut self, questions: QuestionMethods) -> Self {
-        self.questions = questions;
-        self
-    }
-
     /// The limit of that name, if it is one of a window.
     #[must_use]
     pub const fn window_limit(&self, name: LimitName) -> Option<Limit> {
@@ -176,6 +120,63 @@ impl ProtoOverrides {
     }
 }
 
+macro_rules! setters {
+    ($($(#[$doc:meta])* $with:ident($field:ident: $type:ty);)*) => {
+        impl ProtoSettings {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub const fn $with(mut self, $field: $type) -> Self {
+                    self.$field = $field;
+                    self
+                }
+            )*
+
+            /// Sets which vendor methods are questions.
+            #[must_use]
+            pub fn with_questions(mut self, questions: QuestionMethods) -> Self {
+                self.questions = questions;
+                self
+            }
+        }
+
+        impl ProtoOverrides {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub const fn $with(mut self, $field: $type) -> Self {
+                    self.$field = Some($field);
+                    self
+                }
+            )*
+
+            /// Sets which vendor methods are questions: these, and none of the common ones.
+            #[must_use]
+            pub fn with_questions(mut self, questions: QuestionMethods) -> Self {
+                self.questions = Some(questions);
+                self
+            }
+        }
+    };
+}
+
+setters! {
+    /// Sets the bound on sampling per configured server.
+    with_sampling_per_minute(sampling_per_minute: Limit);
+    /// Sets the bound on sampling per session.
+    with_sampling_session_per_minute(sampling_session_per_minute: Limit);
+    /// Sets the bound on elicitation per configured server.
+    with_elicitation_per_minute(elicitation_per_minute: Limit);
+    /// Sets the bound on elicitation per session.
+    with_elicitation_session_per_minute(elicitation_session_per_minute: Limit);
+    /// Sets how many rounds of one call are answered.
+    with_ask_rounds(ask_rounds: AskRounds);
+    /// Sets how long one question may stay open.
+    with_ask_ttl(ask_ttl: AskTtl);
+    /// Sets whether what is over a limit is refused.
+    with_throttle_mode(throttle_mode: ThrottleMode);
+}
+
 /// The settings of a pool: the `[proto]` table, and the servers that differ from it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
@@ -195,7 +196,7 @@ impl Settings {
         }
     }
 
-    /// Changes settings for one server.
+    /// Changes settings for one server, in the place of what was changed for it before.
     #[must_use]
     pub fn with_server(mut self, name: ServerName, overrides: ProtoOverrides) -> Self {
         self.servers.insert(name, overrides);
@@ -256,6 +257,39 @@ mod tests {
             serde_json::from_value::<ProtoSettings>(json!({"samplingPerMin": 5})).unwrap_err();
         assert!(error.to_string().contains("samplingPerMin"), "{error}");
         assert!(serde_json::from_value::<ProtoOverrides>(json!({"askTtl": "5m"})).is_err());
+    }
+
+    /// What is set by values is what the same file says, for all servers and for one.
+    #[test]
+    fn values_set_what_a_table_sets() {
+        let questions = || {
+            QuestionMethods::new()
+                .with("acme/ask", crate::question::QuestionKind::Sampling)
+                .unwrap()
+        };
+        macro_rules! all_of {
+            ($from:expr) => {
+                $from
+                    .with_sampling_per_minute(Limit::new(1).unwrap())
+                    .with_sampling_session_per_minute(Limit::new(2).unwrap())
+                    .with_elicitation_per_minute(Limit::new(3).unwrap())
+                    .with_elicitation_session_per_minute(Limit::new(4).unwrap())
+                    .with_ask_rounds(AskRounds::new(5).unwrap())
+                    .with_ask_ttl(AskTtl::new(Duration::from_secs(6)).unwrap())
+                    .with_throttle_mode(ThrottleMode::Observe)
+                    .with_questions(questions())
+            };
+        }
+        let table = json!({
+            "samplingPerMinute": 1, "samplingSessionPerMinute": 2, "elicitationPerMinute": 3,
+            "elicitationSessionPerMinute": 4, "askRounds": 5, "askTTL": "6s",
+            "throttleMode": "observe", "questions": {"acme/ask": "sampling"},
+        });
+        let common = all_of!(ProtoSettings::default());
+        let own = all_of!(ProtoOverrides::default());
+        assert_eq!(serde_json::to_value(&common).unwrap(), table);
+        assert_eq!(serde_json::to_value(&own).unwrap(), table);
+        assert_eq!(own.over(&ProtoSettings::default()), common);
     }
 
     #[test]

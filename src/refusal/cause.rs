@@ -1,6 +1,6 @@
 //! Why a question is refused, and for how long.
 
-use std::{num::NonZeroU8, time::Duration};
+use std::{fmt, num::NonZeroU8, time::Duration};
 
 use crate::{limits::LimitName, window::WINDOW};
 
@@ -84,6 +84,13 @@ impl Cause {
             Self::ServerMuted => "server_muted",
             Self::Internal => "internal",
         }
+    }
+}
+
+/// The value of `data.cause`.
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -241,7 +241,8 @@ impl fmt::Display for McpConfigError {
 impl std::error::Error for McpConfigError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.kind {
-            Kind::Unreadable(error) => Some(error),
+            // The text says what it is, so what caused it comes next.
+            Kind::Unreadable(error) => error.source(),
             Kind::Invalid { .. } | Kind::Value { .. } => None,
         }
     }

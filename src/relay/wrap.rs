@@ -110,7 +110,8 @@ impl fmt::Display for WrapError {
 impl std::error::Error for WrapError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Start { error, .. } | Self::Relay(error) => Some(error),
+            // The text says what they are, so what caused them comes next.
+            Self::Start { error, .. } | Self::Relay(error) => error.source(),
         }
     }
 }

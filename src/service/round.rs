@@ -55,6 +55,45 @@ impl<S: Service<RoleClient>> Throttled<S> {
     ///
     /// How many rounds a call may take (`proto.askRounds`) is up to the driver.
     ///
+    /// ```
+    /// use mcp_question_throttle::{CallError, Throttled};
+    /// use rmcp::{
+    ///     RoleClient,
+    ///     model::{CallToolRequestParams, CallToolResponse},
+    ///     service::{RunningService, Service, ServiceError},
+    /// };
+    ///
+    /// async fn call<S: Service<RoleClient>>(
+    ///     running: &RunningService<RoleClient, Throttled<S>>,
+    ///     mut params: CallToolRequestParams,
+    /// ) -> Result<CallToolResponse, CallError> {
+    ///     let throttled = running.service();
+    ///     let max_rounds = throttled.session().settings().ask_rounds.get() as usize;
+    ///     let mut rounds = 0;
+    ///     loop {
+    ///         match running.call_tool_once(params.clone()).await {
+    ///             Ok(CallToolResponse::InputRequired(_)) if rounds == max_rounds => {
+    ///                 return Err(ServiceError::InputRequiredRoundsExceeded { max_rounds }.into());
+    ///             }
+    ///             Ok(CallToolResponse::InputRequired(round)) => {
+    ///                 rounds += 1;
+    ///                 let answer = throttled.answer_round(round, running.peer()).await?;
+    ///                 params.input_responses = answer.input_responses;
+    ///                 params.request_state = answer.request_state;
+    ///             }
+    ///             // Or a task: `charge_task` goes before anything of its state is shown.
+    ///             Ok(complete) => return Ok(complete),
+    ///             Err(error) => {
+    ///                 if let ServiceError::McpError(error) = &error {
+    ///                     throttled.charge_error(error)?;
+    ///                 }
+    ///                 return Err(error.into());
+    ///             }
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
     /// # Errors
     ///
     /// [`CallError::Refused`] with the round, if it does not fit; nothing is charged then, and

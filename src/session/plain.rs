@@ -3,14 +3,15 @@
 use rmcp::{
     model::{
         CallToolRequestParams, CallToolResponse, CancelTaskParams, CompleteRequestParams,
-        CompleteResult, GetPromptRequestParams, GetPromptResponse, GetSkillRequestParams,
-        GetSkillResult, ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult,
-        ListSkillsResult, ListToolsResult, PaginatedRequestParams, Prompt,
-        ReadResourceDirectoryRequestParams, ReadResourceDirectoryResult, ReadResourceRequestParams,
-        ReadResourceResponse, Resource, ResourceTemplate, Skill, SubscribeRequestParams, Tool,
+        CompleteResult, CompletionContext, CompletionInfo, DiscoverResult, GetPromptRequestParams,
+        GetPromptResponse, GetSkillRequestParams, GetSkillResult, ListPromptsResult,
+        ListResourceTemplatesResult, ListResourcesResult, ListSkillsResult, ListToolsResult,
+        PaginatedRequestParams, Prompt, ReadResourceDirectoryRequestParams,
+        ReadResourceDirectoryResult, ReadResourceRequestParams, ReadResourceResponse,
+        RequestMetaObject, Resource, ResourceTemplate, Skill, SubscribeRequestParams, Tool,
         UnsubscribeRequestParams, UpdateTaskParams,
     },
-    service::{RoleClient, Service},
+    service::{MergedList, RoleClient, Service},
 };
 
 use super::ClientSession;
@@ -52,22 +53,56 @@ guarded_calls! {
     cancel_task(params: CancelTaskParams) -> ();
     /// `completion/complete`.
     complete(params: CompleteRequestParams) -> CompleteResult;
+    /// `completion/complete` for an argument of a prompt.
+    complete_prompt_argument(
+        prompt_name: impl Into<String>,
+        argument_name: impl Into<String>,
+        current_value: impl Into<String>,
+        context: Option<CompletionContext>
+    ) -> CompletionInfo;
+    /// The same for an argument of a resource template.
+    complete_resource_argument(
+        uri_template: impl Into<String>,
+        argument_name: impl Into<String>,
+        current_value: impl Into<String>,
+        context: Option<CompletionContext>
+    ) -> CompletionInfo;
+    /// The values of `completion/complete` for an argument of a prompt.
+    complete_prompt_simple(
+        prompt_name: impl Into<String>,
+        argument_name: impl Into<String>,
+        current_value: impl Into<String>
+    ) -> Vec<String>;
+    /// The same for an argument of a resource template.
+    complete_resource_simple(
+        uri_template: impl Into<String>,
+        argument_name: impl Into<String>,
+        current_value: impl Into<String>
+    ) -> Vec<String>;
     /// One page of `tools/list`.
     list_tools(params: Option<PaginatedRequestParams>) -> ListToolsResult;
     /// All pages of `tools/list`, as many as the server says there are: bound the time of it yourself.
     list_all_tools() -> Vec<Tool>;
+    /// The same, with how long the list may be kept, and by whom.
+    list_all_tools_with_cache_hint() -> MergedList<Tool>;
     /// One page of `prompts/list`.
     list_prompts(params: Option<PaginatedRequestParams>) -> ListPromptsResult;
     /// All pages of `prompts/list`, as many as the server says there are: bound the time of it yourself.
     list_all_prompts() -> Vec<Prompt>;
+    /// The same, with how long the list may be kept, and by whom.
+    list_all_prompts_with_cache_hint() -> MergedList<Prompt>;
     /// One page of `resources/list`.
     list_resources(params: Option<PaginatedRequestParams>) -> ListResourcesResult;
     /// All pages of `resources/list`, as many as the server says there are: bound the time of it yourself.
     list_all_resources() -> Vec<Resource>;
+    /// The same, with how long the list may be kept, and by whom.
+    list_all_resources_with_cache_hint() -> MergedList<Resource>;
     /// One page of `resources/templates/list`.
     list_resource_templates(params: Option<PaginatedRequestParams>) -> ListResourceTemplatesResult;
     /// All pages of `resources/templates/list`, as many as the server says there are: bound the time of it yourself.
     list_all_resource_templates() -> Vec<ResourceTemplate>;
+    /// The same, with how long the list may be kept, and by whom.
+    list_all_resource_templates_with_cache_hint() -> MergedList<ResourceTemplate>;
     /// `resources/subscribe`, up to 2025-11-25; see [`listen`](ClientSession::listen).
     #[expect(deprecated, reason = "an older server knows no other way")]
     subscribe(params: SubscribeRequestParams) -> ();
@@ -81,8 +116,12 @@ guarded_calls! {
     list_skills(params: Option<PaginatedRequestParams>) -> ListSkillsResult;
     /// All pages of `skills/list`, as many as the server says there are: bound the time of it yourself.
     list_all_skills() -> Vec<Skill>;
+    /// The same, with how long the list may be kept, and by whom.
+    list_all_skills_with_cache_hint() -> MergedList<Skill>;
     /// `skills/get`.
     get_skill(params: GetSkillRequestParams) -> GetSkillResult;
+    /// `server/discover` (2026-07-28).
+    discover(meta: RequestMetaObject) -> DiscoverResult;
     /// `resources/directory/read`.
     read_resource_directory(params: ReadResourceDirectoryRequestParams) -> ReadResourceDirectoryResult;
 }

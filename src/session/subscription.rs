@@ -11,6 +11,7 @@ use rmcp::{
 use crate::{arrival::Origin, call_error::CallError, service::Throttled};
 
 /// A running `subscriptions/listen`. A notification whose questions do not fit is withheld.
+#[must_use = "dropping it ends the subscription"]
 pub struct ThrottledSubscription<'a, S> {
     subscription: Subscription,
     throttled: &'a Throttled<S>,

@@ -190,7 +190,10 @@ impl Check<'_> {
                 keys::HEADERS => self.headers(server, &full, value),
                 keys::MUTED => self.boolean(&full, value),
                 keys::PROTO => self.proto(Some(server), &full, value),
-                _ => self.unknown(path, key, keys::SERVER.to_vec()),
+                _ => match dotted(server.as_str(), key, value) {
+                    Some(whole) => self.unquoted(&full, key, &whole),
+                    None => self.unknown(path, key, keys::SERVER.to_vec()),
+                },
             }
         }
         self.one_endpoint(path, table);
@@ -306,6 +309,15 @@ impl Check<'_> {
         self.report(key.span().start, &keys::join(parent, name), fault);
     }
 
+    /// A server's name with dots in it, which TOML takes for tables within tables.
+    fn unquoted(&mut self, path: &str, key: &Key<'_>, whole: &str) {
+        let fault = Fault::Unknown {
+            nearest: Some(keys::join(keys::SERVERS, whole)),
+            valid: keys::SERVER.to_vec(),
+        };
+        self.report(key.span().start, path, fault);
+    }
+
     fn invalid(&mut self, path: &str, value: &Value<'_>, expected: &str, found: String) {
         let fault = Fault::Value {
             expected: expected.to_owned(),
@@ -329,6 +341,21 @@ impl Check<'_> {
             },
         }
     }
+}
+
+/// The name with dots that was meant, if `key` holds what a server's table does: `[servers.a.b]`
+/// is a table `b` of a server `a`, and `[servers."a.b"]` the server `a.b`.
+fn dotted(server: &str, key: &Key<'_>, value: &Value<'_>) -> Option<String> {
+    let whole = format!("{server}.{}", key.get_ref());
+    // That bounds the search as well.
+    ServerName::new(whole.as_str()).ok()?;
+    let table = value.get_ref().as_table()?;
+    if keys::SERVER.iter().any(|key| table.contains_key(*key)) {
+        return Some(whole);
+    }
+    table
+        .iter()
+        .find_map(|(key, value)| dotted(&whole, key, value))
 }
 
 /// The innermost value around `offset`, with its keys from the outermost.

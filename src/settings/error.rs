@@ -71,10 +71,11 @@ impl fmt::Display for SettingsError {
     }
 }
 
+/// What the text says already is no source of it: who prints the whole chain reads nothing twice.
 impl std::error::Error for SettingsError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Unreadable { error, .. } => Some(error),
+            Self::Unreadable { error, .. } => error.source(),
             _ => None,
         }
     }

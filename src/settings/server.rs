@@ -183,8 +183,41 @@ impl Command {
     }
 }
 
+/// What starts it, with nothing left out. An async runtime's own command is made from this one.
+impl From<&Command> for std::process::Command {
+    fn from(command: &Command) -> Self {
+        let mut child = Self::new(&command.program);
+        child.args(&command.args).envs(&command.env);
+        if let Some(folder) = &command.cwd {
+            child.current_dir(folder);
+        }
+        child
+    }
+}
+
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Command").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{ffi::OsStr, process};
+
+    use super::*;
+
+    #[test]
+    fn a_process_gets_all_of_its_command() {
+        let command = Command::new("server")
+            .with_args(vec!["stdio".to_owned()])
+            .with_env(BTreeMap::from([("TOKEN".to_owned(), "x".to_owned())]))
+            .with_cwd("folder");
+        let child = process::Command::from(&command);
+        assert_eq!(child.get_program(), "server");
+        assert!(child.get_args().eq(["stdio"]));
+        let added = (OsStr::new("TOKEN"), Some(OsStr::new("x")));
+        assert!(child.get_envs().eq([added]));
+        assert_eq!(child.get_current_dir(), Some(Path::new("folder")));
     }
 }

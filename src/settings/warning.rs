@@ -15,6 +15,7 @@ use crate::{
 
 /// How much a [`Warning`] matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Level {
     /// A bound that does not hold what it seems to promise.
     Warning,
@@ -30,6 +31,12 @@ impl Level {
             Self::Warning => "warning",
             Self::Note => "note",
         }
+    }
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -21,6 +21,14 @@ pub struct Snapshot {
     pub would_saturate: u64,
 }
 
+impl Snapshot {
+    /// One server, by its name in the settings; `None` if it has not asked.
+    #[must_use]
+    pub fn server(&self, name: &str) -> Option<&ServerSnapshot> {
+        self.servers.iter().find(|it| it.server.as_str() == name)
+    }
+}
+
 /// One configured server.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]

@@ -245,6 +245,8 @@ fn a_file_that_cannot_be_read_is_named() {
     let missing = std::env::temp_dir().join("no-such-dir/settings.toml");
     let error = settings::load(&missing).unwrap_err();
     assert!(matches!(error, SettingsError::Unreadable { .. }));
+    // A report of the whole chain once said "No such file" twice.
+    assert!(std::error::Error::source(&error).is_none());
     assert!(
         error.to_string().contains("no-such-dir/settings.toml: "),
         "{error}"
@@ -305,4 +307,27 @@ fn a_header_of_the_connection_is_refused_in_words_that_say_so() {
     let expected = "servers.a.headers.Host: expected a header name that is not one of the \
                     connection, the body or the protocol";
     assert!(found.ends_with(expected), "{found}");
+}
+
+/// TOML takes a name with dots for tables within tables, and a newcomer was told of an unknown
+/// name alone, at the part behind the first dot.
+#[test]
+fn a_servers_name_with_dots_is_shown_in_quotes() {
+    for table in [
+        "[servers.mcp.example.com]\nurl = 'https://localhost'",
+        "[servers.mcp.example.com.proto]\nsamplingPerMinute = 5",
+    ] {
+        let error = error(table);
+        assert!(
+            error.contains(r#": servers.mcp.example: unknown name, did you mean servers."mcp.example.com"? (valid here: command, "#),
+            "{error}"
+        );
+        assert!(parse(&table.replace("mcp.example.com", "'mcp.example.com'")).is_ok());
+    }
+    // What holds nothing of a server's is another mistake, and a near miss is one of that key.
+    let error = error(
+        "[servers.github.limits]\nsamplingPerMinute = 5\n[servers.github.header]\nAccept = 'x'",
+    );
+    assert!(!error.contains("\"github"), "{error}");
+    assert!(error.contains("did you mean headers?"), "{error}");
 }

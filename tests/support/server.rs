@@ -78,7 +78,10 @@ impl Server {
                 "supportedVersions": ["2026-07-28"],
                 "capabilities": {
                     "tools": {}, "prompts": {}, "resources": {},
-                    "extensions": {"io.modelcontextprotocol/tasks": {}},
+                    "extensions": {
+                        "io.modelcontextprotocol/tasks": {},
+                        "io.modelcontextprotocol/skills": {},
+                    },
                 },
                 "serverInfo": {"name": "scripted", "version": "1.0.0"},
                 "ttlMs": 0,

@@ -97,7 +97,7 @@ fn print(out: &mut impl Write, loaded: &Loaded) -> io::Result<()> {
     for (level, warning) in &warnings {
         let style = match level {
             Level::Warning => WARNING,
-            Level::Note => NOTE,
+            _ => NOTE,
         };
         let level = level.as_str();
         writeln!(out, "{style}{level}:{style:#} {warning}")?;

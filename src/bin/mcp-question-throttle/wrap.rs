@@ -210,8 +210,7 @@ fn child_of(
     name: &ServerName,
     file: Option<&Path>,
 ) -> Result<process::Command, Exit> {
-    let mut child = process::Command::new(command.program());
-    child.args(command.args()).envs(command.env());
+    let mut child = process::Command::from(command);
     let wrong = |what: &str| {
         let server = name.as_str();
         let file = file.unwrap_or(Path::new("")).display();
@@ -220,11 +219,8 @@ fn child_of(
             format_args!("{file}: server {server:?}: {what}"),
         )
     };
-    if let Some(folder) = command.cwd() {
-        if !folder.is_dir() {
-            return Err(wrong("cwd: expected a folder that is there"));
-        }
-        child.current_dir(folder);
+    if command.cwd().is_some_and(|folder| !folder.is_dir()) {
+        return Err(wrong("cwd: expected a folder that is there"));
     }
     if let Some(file) = file {
         let link = Link::new(file, name);

@@ -93,14 +93,8 @@ impl fmt::Display for RelayError {
     }
 }
 
-impl std::error::Error for RelayError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Client(error) => Some(&**error),
-            _ => None,
-        }
-    }
-}
+/// The text has all causes in it, so there is no source beside it.
+impl std::error::Error for RelayError {}
 
 /// A place as errors of the settings name it.
 struct Place<'a>(&'a Origin);
