@@ -20,9 +20,10 @@ pub struct Moment(u64);
 impl Moment {
     /// The beginning of time: at or before every other moment.
     pub const START: Self = Self(0);
-    /// Where time stands still, 292 years on: what is full then stays so. The windows that open
-    /// here and a window later end in 63 bits, as a throttle keeps them.
-    const LAST: Self = Self((i64::MAX as u64 / SECOND - 180) * SECOND);
+    /// Where time stands still, 68 years on: what is full then stays so. Windows that open here end
+    /// in 63 bits, as a throttle keeps them, and seconds up to here are compared with one number
+    /// that fits into the instruction.
+    const LAST: Self = Self(i32::MAX as u64 * SECOND);
 
     /// The moment as a plain number, for an atomic.
     #[must_use]
@@ -30,8 +31,8 @@ impl Moment {
         self.0
     }
 
-    /// The moment of a number that [`to_nanos`](Self::to_nanos) gave. One of more than 292 years
-    /// was not, and becomes the last there is.
+    /// The moment of a number that [`to_nanos`](Self::to_nanos) gave. One of more than 68 years was
+    /// not, and becomes the last there is.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         let last = Self::LAST.plus(WINDOW);
@@ -66,7 +67,7 @@ impl Epoch {
         Self(start)
     }
 
-    /// The moment of `now`. After 292 years it is always the last one.
+    /// The moment of `now`. After 68 years it is always the last one.
     #[must_use]
     pub fn moment(&self, now: Instant) -> Moment {
         let since = now.saturating_duration_since(self.0);

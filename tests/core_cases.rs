@@ -119,7 +119,7 @@ fn clock_backwards() {
     assert!(admitted(&session, core.at(2 * HOUR + MINUTE), SAMPLING));
 }
 
-/// Beyond 292 years the bit that shuts a window was taken for a part of the time, and every
+/// After 292 years the bit that shuts a window was taken for a part of the time, and every
 /// question was admitted. Time stands still there, and what is full stays so.
 #[test]
 fn time_that_ends_gives_nothing_away() {

@@ -21,8 +21,8 @@ pub(super) struct Row {
     pub(super) mute: Mute,
     /// Its lock is that of all windows in the row, the server's and its sessions'.
     pub(super) book: Mutex<Book>,
-    /// Its own lock, always taken before the book's.
-    pub(super) seen: Mutex<Seen>,
+    /// Its own lock, always taken before the book's. Made when it is needed: few servers have tasks.
+    pub(super) seen: Mutex<Option<Box<Seen>>>,
     /// No question counts as asked before this: rows that were reclaimed had windows until then,
     /// and this server's may have been among them (D5).
     since: Moment,
@@ -35,7 +35,7 @@ impl Row {
             bounds: Bounds::new(settings),
             mute: Mute::new(muted),
             book: Mutex::new(Book::new(settings.throttle_mode, muted)),
-            seen: Mutex::new(Seen::default()),
+            seen: Mutex::new(None),
             since,
         }
     }

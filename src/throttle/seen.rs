@@ -64,9 +64,20 @@ pub enum TaskUse {
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     hasher: RandomState,
-    /// By task and entry: whether it was taken.
-    tasks: HashMap<u64, HashMap<u64, bool>>,
+    tasks: HashMap<u64, Known>,
+    /// Over all tasks.
     entries: usize,
+    /// How often something was remembered.
+    turn: u64,
+}
+
+/// What is known of one task.
+#[derive(Debug, Default)]
+struct Known {
+    /// By entry: whether it was taken.
+    entries: HashMap<u64, bool>,
+    /// The turn of its last use.
+    used: u64,
 }
 
 /// Entries sorted by what is known of them, each once.
@@ -88,7 +99,7 @@ impl Seen {
             if !met.insert(hash) {
                 continue;
             }
-            match known.and_then(|known| known.get(&hash)) {
+            match known.and_then(|known| known.entries.get(&hash)) {
                 None => sorted.fresh.push(entry),
                 Some(false) => sorted.waiting.push(entry),
                 Some(true) => {}
@@ -97,28 +108,43 @@ impl Seen {
         sorted
     }
 
-    /// Remembers entries, as far as there is room. What is not remembered is charged again when
-    /// it comes again, so a full memory can never be used to ask for free.
+    /// Remembers entries, as far as there is room for them in their task. For want of room for
+    /// the server's, the tasks that were used longest ago are forgotten: most of them were left by
+    /// their callers, and nobody will tell of their ends. What is not remembered is charged again
+    /// when it comes again, so a full memory can never be used to ask for free.
     pub(super) fn remember(&mut self, task: &str, sorted: &Sorted<'_>, taken: bool) {
         let hash_all = |entries: &[&Entry]| -> Vec<u64> {
             entries.iter().map(|entry| self.hash(entry)).collect()
         };
-        let (fresh, waiting) = (hash_all(&sorted.fresh), hash_all(&sorted.waiting));
+        let (mut fresh, waiting) = (hash_all(&sorted.fresh), hash_all(&sorted.waiting));
         let task = self.hasher.hash_one(task);
-        if taken && let Some(known) = self.tasks.get_mut(&task) {
-            known.extend(waiting.into_iter().map(|hash| (hash, true)));
+        self.turn += 1;
+        let mut known = self.tasks.remove(&task).unwrap_or_default();
+        known.used = self.turn;
+        if taken {
+            known
+                .entries
+                .extend(waiting.into_iter().map(|hash| (hash, true)));
         }
-        if fresh.is_empty() || self.entries >= PER_SERVER {
-            return;
+        fresh.truncate(PER_TASK - known.entries.len());
+        while self.entries + fresh.len() > PER_SERVER && self.forget_oldest() {}
+        self.entries += fresh.len();
+        known
+            .entries
+            .extend(fresh.into_iter().map(|hash| (hash, taken)));
+        if !known.entries.is_empty() {
+            self.tasks.insert(task, known);
         }
-        let known = self.tasks.entry(task).or_default();
-        for hash in fresh {
-            if known.len() >= PER_TASK || self.entries >= PER_SERVER {
-                return;
-            }
-            known.insert(hash, taken);
-            self.entries += 1;
-        }
+    }
+
+    /// Forgets the task that was used longest ago, if there is one.
+    fn forget_oldest(&mut self) -> bool {
+        let oldest = self.tasks.iter().min_by_key(|(_, known)| known.used);
+        let forgotten = oldest
+            .map(|(task, _)| *task)
+            .and_then(|task| self.tasks.remove(&task));
+        self.entries -= forgotten.as_ref().map_or(0, |known| known.entries.len());
+        forgotten.is_some()
     }
 
     /// Forgets entries of a task.
@@ -128,9 +154,11 @@ impl Seen {
         let Some(known) = self.tasks.get_mut(&task) else {
             return;
         };
-        let forgotten = hashes.iter().filter(|hash| known.remove(hash).is_some());
+        let forgotten = hashes
+            .iter()
+            .filter(|hash| known.entries.remove(hash).is_some());
         self.entries -= forgotten.count();
-        if known.is_empty() {
+        if known.entries.is_empty() {
             self.tasks.remove(&task);
         }
     }
@@ -138,7 +166,7 @@ impl Seen {
     /// Forgets a task.
     pub(super) fn forget(&mut self, task: &str) {
         if let Some(known) = self.tasks.remove(&self.hasher.hash_one(task)) {
-            self.entries -= known.len();
+            self.entries -= known.entries.len();
         }
     }
 
@@ -152,6 +180,10 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::{collection::vec, prelude::*};
+
     use super::*;
 
     fn entry(key: &str, content: &str) -> Entry {
@@ -193,23 +225,97 @@ mod tests {
         assert_eq!((sorted.fresh.len(), sorted.waiting.len()), (0, 0));
     }
 
+    /// It once filled up for good with what was never told to have ended: then every poll of
+    /// every task was charged anew.
     #[test]
-    fn the_memory_is_bounded() {
+    fn the_memory_is_bounded_and_keeps_what_is_in_use() {
         let mut seen = Seen::default();
         let many: Vec<_> = (0..2000).map(|i| entry(&i.to_string(), "q")).collect();
+        let few = [entry("a", "q"), entry("b", "q")];
+        assert_eq!(charge(&mut seen, "in use", &few), 2);
         for task in 0..20 {
-            charge(&mut seen, &task.to_string(), &many);
+            assert_eq!(charge(&mut seen, &task.to_string(), &many), 2000);
+            assert_eq!(charge(&mut seen, "in use", &few), 0);
+            assert!(seen.entries <= PER_SERVER, "{}", seen.entries);
         }
-        assert_eq!(seen.entries, PER_SERVER);
-        assert_eq!(seen.sort("0", &many).fresh.len(), 2000 - PER_TASK);
+        let fresh = |seen: &Seen, task| seen.sort(task, &many).fresh.len();
+        assert_eq!(fresh(&seen, "0"), 2000, "used longest ago");
+        assert_eq!(fresh(&seen, "19"), 2000 - PER_TASK);
         assert_eq!(
-            seen.sort("19", &many).fresh.len(),
-            2000,
-            "what found no room is charged each time"
+            charge(&mut seen, "19", &many),
+            2000 - PER_TASK,
+            "what finds no room in its task is charged each time"
         );
+        seen.forget("in use");
         for task in 0..20 {
             seen.forget(&task.to_string());
         }
-        assert_eq!(seen.entries, 0);
+        assert_eq!((seen.entries, seen.tasks.len()), (0, 0));
+    }
+
+    /// What can be done with one poll of a task.
+    #[derive(Clone, Copy, Debug)]
+    enum Act {
+        Charge,
+        Take,
+        GiveUp,
+        End,
+    }
+
+    proptest! {
+        /// Entry by entry, what is remembered is what a plain list of all that happened says.
+        #[test]
+        fn every_entry_is_fresh_waiting_or_taken_as_a_plain_list_says(
+            acts in vec(
+                (
+                    prop_oneof![Just(Act::Charge), Just(Act::Take), Just(Act::GiveUp), Just(Act::End)],
+                    0..3_u8,
+                    vec((0..3_u8, 0..2_u8), 0..5),
+                ),
+                0..40,
+            )
+        ) {
+            let mut seen = Seen::default();
+            let mut list = BTreeMap::new();
+            for (act, task, polled) in acts {
+                let name = task.to_string();
+                let place = |entry: &Entry| (task, entry.key.clone(), entry.content.clone());
+                let polled: Vec<_> = polled
+                    .iter()
+                    .map(|(key, content)| entry(&key.to_string(), &content.to_string()))
+                    .collect();
+                match act {
+                    Act::Charge | Act::Take => {
+                        let taken = matches!(act, Act::Take);
+                        let sorted = seen.sort(&name, &polled);
+                        let of = |state: Option<bool>| -> BTreeSet<_> {
+                            let places = polled.iter().map(place);
+                            places.filter(|place| list.get(place).copied() == state).collect()
+                        };
+                        let places = |entries: &[&Entry]| -> Vec<_> {
+                            let mut all: Vec<_> = entries.iter().map(|it| place(it)).collect();
+                            all.sort();
+                            all
+                        };
+                        prop_assert_eq!(places(&sorted.fresh), Vec::from_iter(of(None)));
+                        prop_assert_eq!(places(&sorted.waiting), Vec::from_iter(of(Some(false))));
+                        seen.remember(&name, &sorted, taken);
+                        for place in polled.iter().map(place) {
+                            *list.entry(place).or_insert(taken) |= taken;
+                        }
+                    }
+                    Act::GiveUp => {
+                        seen.forget_entries(&name, &polled);
+                        list.retain(|known, _| !polled.iter().any(|it| place(it) == *known));
+                    }
+                    Act::End => {
+                        seen.forget(&name);
+                        list.retain(|(of, ..), _| *of != task);
+                    }
+                }
+                prop_assert_eq!(seen.entries, list.len());
+                prop_assert!(seen.tasks.values().all(|known| !known.entries.is_empty()));
+            }
+        }
     }
 }

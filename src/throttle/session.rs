@@ -173,6 +173,7 @@ impl Session {
         // Held over the decision, so that two polls of one task cannot both find an entry new.
         let seen = seat.row.seen.lock();
         let mut seen = seen.map_err(|_| (Refusal::internal(), all))?;
+        let seen = seen.get_or_insert_default();
         let sorted = seen.sort(task, entries);
         let ask = Entry::ask(sorted.fresh.iter().copied());
         let mut would_refuse = None;
@@ -202,6 +203,7 @@ impl Session {
     pub fn forget_entries(&self, task: &str, entries: &[Entry]) {
         if let Some(seat) = self.seat.get()
             && let Ok(mut seen) = seat.row.seen.lock()
+            && let Some(seen) = &mut *seen
         {
             seen.forget_entries(task, entries);
         }
@@ -211,6 +213,7 @@ impl Session {
     pub fn forget_task(&self, task: &str) {
         if let Some(seat) = self.seat.get()
             && let Ok(mut seen) = seat.row.seen.lock()
+            && let Some(seen) = &mut *seen
         {
             seen.forget(task);
         }

@@ -81,7 +81,7 @@ impl Windows {
 pub(super) struct Shut(u64);
 
 impl Shut {
-    /// No moment has this bit: time ends before, 292 years from the start.
+    /// No moment has this bit: time ends long before.
     const FULL: u64 = 1 << 63;
 
     const fn new(ends: Moment, full: bool) -> Self {
