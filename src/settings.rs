@@ -78,7 +78,7 @@ use self::{keys::SCALARS, origin::Origins};
 /// #           drop(command);
 ///         }
 ///         Some(Endpoint::Url(url)) => {
-///             // For rmcp's `StreamableHttpClientTransport`; `server.headers()` go with it.
+///             // For rmcp's `StreamableHttpClientTransport`, with `server.headers()`.
 /// #           let _ = url;
 ///         }
 ///         _ => {} // the file names its limits alone

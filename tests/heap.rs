@@ -154,19 +154,19 @@ fn flood_burst_leaves_the_heap_as_it_was() {
         async |client| ClientSession::connect(throttled(), client).await.unwrap(),
         (5, 995),
     );
-    for left in [bare, wrapped, shielded] {
+    for left in [bare, wrapped] {
         assert_eq!(left[1..], [0; 4], "a flood leaves nothing");
     }
+    // The shield makes room for 1024 refusals when the first one has to wait. In which of the
+    // floods that is, if in any, is up to the order in which tasks run; a second one leaves nothing.
+    let made: Vec<_> = shielded[1..].iter().filter(|left| **left != 0).collect();
+    assert!(made.len() <= 1, "{shielded:?}");
     // What the first question of a server makes, once: its row, and the session's place in it.
     let row = wrapped[0] - bare[0];
     assert!((0..1024).contains(&row), "{row} bytes more than rmcp's own");
-    // The shield keeps room for 1024 refusals, and spares rmcp its tables for 1000 requests.
-    assert!(
-        shielded[0] < bare[0],
-        "{} of {} bytes",
-        shielded[0],
-        bare[0]
-    );
+    // It keeps that room, and spares rmcp its tables for 1000 requests.
+    let kept: i64 = shielded.iter().sum();
+    assert!(kept < bare[0], "{kept} of {} bytes", bare[0]);
 }
 
 #[test]

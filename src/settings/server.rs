@@ -90,7 +90,9 @@ impl ServerEntry {
         self.endpoint.as_ref()
     }
 
-    /// The headers that the HTTP relay gives to requests that have none of the name.
+    /// The headers that the HTTP relay gives to requests that have none of the name, as they stand
+    /// in the file: the relay puts variables in the places of `${VAR}`, `${VAR:-default}` and
+    /// `${env:VAR}`, and another client of the server has to as well.
     #[must_use]
     pub const fn headers(&self) -> &BTreeMap<String, String> {
         &self.headers
