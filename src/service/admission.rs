@@ -42,8 +42,8 @@ impl<S> Throttled<S> {
         }
     }
 
-    /// Admits a question of the server, or refuses it before anybody sees it. Charged when admitted, and never
-    /// refunded (D3).
+    /// Admits a question of the server, or refuses it before anybody sees it. Charged when
+    /// admitted, and never refunded (D3).
     ///
     /// # Errors
     ///

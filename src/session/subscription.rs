@@ -30,8 +30,9 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
     /// # Errors
     ///
     /// [`CallError::Refused`] if the subscription ends with an error `-32042` that asks for more
-    /// than fits; [`CallError::Service`] for all else, as rmcp's `Subscription::next`. A notification that is over a limit
-    /// is no error: it is passed over, and the throttle's observer and log are told.
+    /// than fits; [`CallError::Service`] for all else, as rmcp's `Subscription::next`. A
+    /// notification that is over a limit is no error: it is passed over, and the throttle's
+    /// observer and log are told.
     ///
     /// # Cancel safety
     ///
@@ -48,7 +49,8 @@ impl<'a, S: Service<RoleClient>> ThrottledSubscription<'a, S> {
         Ok(None)
     }
 
-    /// The subscription, to see how it ended or to cancel it.
+    /// The subscription, to see how it ended or to cancel it. What is read from it by itself is
+    /// not counted.
     #[must_use]
     pub fn into_inner(self) -> Subscription {
         self.subscription
