@@ -5,6 +5,7 @@ mod checks;
 mod cli;
 mod clients;
 mod declared;
+mod explain;
 mod limits;
 mod locks;
 mod matrix;

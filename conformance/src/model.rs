@@ -20,6 +20,15 @@ pub(crate) enum Counter {
     Relay,
 }
 
+impl Counter {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Relay => "relay",
+        }
+    }
+}
+
 /// What the windows of a server belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]

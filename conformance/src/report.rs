@@ -17,7 +17,15 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         report.seconds,
         report.title
     );
-    for check in &report.checks {
+    let (alike, checks) = match same_reason(report) {
+        Some(why) => (Some(why), &[][..]),
+        None => (None, &report.checks[..]),
+    };
+    if let Some(why) = alike {
+        let _ = writeln!(text, "  not testable  all {} checks", report.checks.len());
+        let _ = writeln!(text, "  {:<12}    {why}", "");
+    }
+    for check in checks {
         let (word, about) = match &check.outcome {
             Outcome::Met { note } => ("met", note.as_deref().unwrap_or_default()),
             Outcome::ByProcess { why } => ("by process", why.as_str()),
@@ -27,6 +35,10 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         let _ = writeln!(text, "  {word:<12}  {}", check.check);
         if !about.is_empty() {
             let _ = writeln!(text, "  {:<12}    {about}", "");
+        }
+        if matches!(check.outcome, Outcome::Unmet { .. }) {
+            let requires = check.requires.join(", ");
+            let _ = writeln!(text, "  {:<12}    required by {requires}", "");
         }
     }
     if let Some(why) = &report.client_failed {
@@ -44,6 +56,16 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         }
     }
     text
+}
+
+/// Why no check could be made, if that is the same for all.
+fn same_reason(report: &ScenarioReport) -> Option<&str> {
+    let (first, others) = report.checks.split_first()?;
+    let Outcome::NotTestable { why } = &first.outcome else {
+        return None;
+    };
+    let is_alike = !others.is_empty() && others.iter().all(|one| one.outcome == first.outcome);
+    is_alike.then_some(why)
 }
 
 /// How many checks of a run ended how.
@@ -76,7 +98,11 @@ pub(crate) fn totals(totals: &Totals) -> String {
     }
     // Writing to a string does not fail.
     let _ = match (met + unmet, failed) {
-        (_, 1..) => writeln!(
+        (_, 1) => writeln!(
+            text,
+            "the client failed in a scenario: what it printed stands there"
+        ),
+        (_, 2..) => writeln!(
             text,
             "the client failed in {failed} scenarios: what it printed stands under each; \
              --revision plays one revision alone"
@@ -87,6 +113,12 @@ pub(crate) fn totals(totals: &Totals) -> String {
         ),
         _ => Ok(()),
     };
+    if *unmet > 0 {
+        let _ = writeln!(
+            text,
+            "conformance explain NAME says where a requirement comes from"
+        );
+    }
     text
 }
 

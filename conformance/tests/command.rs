@@ -42,6 +42,8 @@ fn a_right_client_meets_everything_and_a_wrong_one_is_told_what_to_fix() {
         1,
         &[
             "UNMET         sampling-data",
+            "required by refusal-names-limit",
+            "conformance explain NAME says where a requirement comes from",
             "wanted: data.limit is \"proto.samplingSessionPerMinute\"",
         ],
     );
@@ -101,7 +103,7 @@ fn a_client_that_does_nothing_passes_nothing() {
         &nothing,
         3,
         &[
-            "the client connected to no server",
+            "not testable  all 14 checks\n                  the client connected to no server\n",
             "0 met, 0 unmet",
             "nothing could be tested",
         ],
@@ -134,6 +136,8 @@ fn a_program_that_is_not_there_is_said_once() {
         ],
     );
     assert_eq!(missing.stdout, b"", "nothing was played");
+    let open = run(&["--client", "python3 'client.py"]);
+    assert_ends(&open, 2, &["--client: a quote or a backslash is left open"]);
 }
 
 #[test]
