@@ -1,6 +1,7 @@
 //! Checks any MCP client for bounded questions: plays scripted servers that ask too much, and
 //! judges what the client did.
 
+mod baseline;
 mod checks;
 mod cli;
 mod clients;
@@ -24,6 +25,7 @@ mod results;
 mod run;
 mod scenario;
 mod server;
+mod wire_log;
 
 use std::process::ExitCode;
 

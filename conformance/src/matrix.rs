@@ -268,8 +268,10 @@ fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> 
         transport,
         limits: Arc::new(Limits::default()),
         limits_file: None,
+        wire_log: None,
         slow_window: WINDOW,
         silence: SILENCE,
+        connects: LONGEST,
         longest: LONGEST,
     })
 }

@@ -6,6 +6,7 @@ use std::{
 };
 
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::protocol::Kind;
 
@@ -17,6 +18,7 @@ pub(crate) const REFUSED: i64 = -32603;
 pub(crate) struct Recorder {
     started: Instant,
     record: Arc<Mutex<Record>>,
+    first: Arc<Notify>,
 }
 
 impl Recorder {
@@ -24,12 +26,30 @@ impl Recorder {
         Self {
             started: Instant::now(),
             record: Arc::default(),
+            first: Arc::default(),
         }
     }
 
     /// The time since the run began.
     pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// Notes a connection, and tells its number.
+    pub(crate) fn connect(&self, server: usize) -> usize {
+        let mut record = self.lock();
+        record.connections.push(Connection {
+            server,
+            capabilities: None,
+            asked_revision: None,
+        });
+        self.first.notify_one();
+        record.connections.len() - 1
+    }
+
+    /// Ends with the first connection. Told once, to one who waits.
+    pub(crate) async fn connected(&self) {
+        self.first.notified().await;
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
@@ -253,6 +273,12 @@ impl Record {
         questions.all(|question| {
             question.may_be_rejected && question.request.error().is_some_and(own_error)
         })
+    }
+
+    /// Whether any question was refused, by whatever error with that code.
+    pub(crate) fn has_refusals(&self) -> bool {
+        let mut errors = self.questions.iter().filter_map(|one| one.request.error());
+        errors.any(|error| error["code"] == REFUSED)
     }
 
     /// When asking makes sense again, as the last refusal in a session says.

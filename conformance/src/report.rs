@@ -1,8 +1,8 @@
 //! Reports for people; the JSON is that of [`ScenarioReport`] itself.
 
-use std::fmt::Write;
+use std::{collections::BTreeSet, fmt::Write};
 
-use crate::{checks::Outcome, run::ScenarioReport};
+use crate::{checks::Outcome, protocol::Revision, run::ScenarioReport};
 
 /// The lines about one scenario.
 pub(crate) fn scenario(report: &ScenarioReport) -> String {
@@ -58,6 +58,24 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     text
 }
 
+/// What was not played, since the client took no part in what was.
+pub(crate) fn skipped(skipped: usize, reports: &[ScenarioReport]) -> String {
+    let out: BTreeSet<_> = reports
+        .iter()
+        .map(|report| report.revision)
+        .filter(|&revision| {
+            let mut of_revision = reports.iter().filter(|one| one.revision == revision);
+            of_revision.all(|report| !report.took_part)
+        })
+        .map(Revision::as_str)
+        .collect();
+    let out: Vec<_> = out.into_iter().collect();
+    format!(
+        "{skipped} more scenarios of {} were not played: the client made no call in the first ones\n",
+        out.join(" and ")
+    )
+}
+
 /// Why no check could be made, if that is the same for all.
 fn same_reason(report: &ScenarioReport) -> Option<&str> {
     let (first, others) = report.checks.split_first()?;
@@ -77,6 +95,8 @@ pub(crate) struct Totals {
     pub(crate) not_testable: usize,
     /// Scenarios in which the client failed as a program.
     pub(crate) failed: usize,
+    /// Whether a question was ever refused.
+    pub(crate) has_refused: bool,
 }
 
 /// The last lines of a run.
@@ -87,6 +107,7 @@ pub(crate) fn totals(totals: &Totals) -> String {
         unmet,
         not_testable,
         failed,
+        has_refused,
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
     if *by_process > 0 {
@@ -113,6 +134,11 @@ pub(crate) fn totals(totals: &Totals) -> String {
         ),
         _ => Ok(()),
     };
+    if !has_refused && *unmet > 0 {
+        text.push_str(
+            "no question was refused: the client has no limits, or others than those it was held to (--limits)\n",
+        );
+    }
     if *unmet > 0 {
         let _ = writeln!(
             text,
@@ -127,6 +153,7 @@ impl Totals {
         let mut totals = Self::default();
         for report in reports {
             totals.failed += usize::from(report.client_failed.is_some());
+            totals.has_refused |= report.has_refused;
             for check in &report.checks {
                 match check.outcome {
                     Outcome::Met { .. } => totals.met += 1,

@@ -4,6 +4,7 @@ mod way;
 
 use std::{
     fs::{self, File},
+    future::pending,
     io::{self, Read, Seek, SeekFrom},
     path::{Path, PathBuf},
     process::Stdio,
@@ -20,11 +21,12 @@ use crate::{
     limits::Limits,
     model::{Counter, Model, Windows},
     process::{self, Group},
-    protocol::{Revision, Transport},
+    protocol::{Kind, Revision, Transport},
     record::{Connection, Record, Recorder},
     relay::Relay,
-    scenario::Scenario,
+    scenario::{Scenario, Server},
     server::{Entrance, Stage},
+    wire_log::WireLog,
 };
 
 /// The length of windows, unless a client can be told otherwise.
@@ -48,10 +50,14 @@ pub(crate) struct Client {
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
     pub(crate) limits_file: Option<PathBuf>,
+    /// The folder for its wire logs.
+    pub(crate) wire_log: Option<PathBuf>,
     /// The length of its windows in scenarios that wait for one to end.
     pub(crate) slow_window: Duration,
     /// How long it says nothing when it has nothing more to say.
     pub(crate) silence: Duration,
+    /// How long it may take to connect to its first server.
+    pub(crate) connects: Duration,
     /// How long it may take for a scenario, without the windows that it waits for.
     pub(crate) longest: Duration,
 }
@@ -84,6 +90,15 @@ pub(crate) struct ScenarioReport {
     pub(crate) transport: Transport,
     pub(crate) seconds: f64,
     pub(crate) checks: Vec<CheckReport>,
+    /// Whether the client made a call at all.
+    #[serde(skip)]
+    pub(crate) took_part: bool,
+    /// Whether a question was refused.
+    #[serde(skip)]
+    pub(crate) has_refused: bool,
+    /// Whether it had to be ended.
+    #[serde(skip)]
+    pub(crate) hung: bool,
     /// Why the client failed as a program, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_failed: Option<String>,
@@ -115,6 +130,10 @@ pub(crate) async fn scenario(
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let log = folder.path().join("handled");
     let printed = folder.path().join("printed");
+    let wire_log = match &client.wire_log {
+        Some(folder) => Some(Arc::new(WireLog::create(folder, &scenario.name)?)),
+        None => None,
+    };
     let stage = Stage {
         scenario: Arc::new(scenario.clone()),
         revision,
@@ -122,6 +141,7 @@ pub(crate) async fn scenario(
         window,
         silence: client.silence,
         recorder: Recorder::new(),
+        wire_log,
     };
     let entrance = Entrance::open(client.transport)
         .await
@@ -150,10 +170,10 @@ pub(crate) async fn scenario(
         let errors = output.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let Some(mut relay) = relay else {
-            return run_client(command, longest).await;
+            return run_client(command, client.connects, longest, &stage.recorder).await;
         };
         let ended = tokio::select! {
-            ended = run_client(command, longest) => ended,
+            ended = run_client(command, client.connects, longest, &stage.recorder) => ended,
             why = relay.dies() => return Ok(Ending::RelayFailed(why)),
         };
         if let Some(why) = relay.has_died() {
@@ -176,11 +196,15 @@ pub(crate) async fn scenario(
         Err(why) => return Err(why),
     };
     let record = stage.recorder.lock().clone();
+    let hung = matches!(ending, Ending::TimedOut(_) | Ending::NeverConnected(_));
+    let log = read_log(&log, &scenario.servers);
+    let wrong_log = log.as_ref().err().cloned();
     let client_failed = client_failed.map(|why| match ending {
         // The client never ran, or could do nothing about it.
         Ending::RelayFailed(_) => why,
         _ => format!("{why}; {}", whereabouts(scenario, &record)),
     });
+    let client_failed = client_failed.or_else(|| wrong_log.clone());
     let counter = client.counter();
     let expected = |windows| Model::replay(&client.limits, &record, counter, windows);
     let evidence = Evidence {
@@ -191,7 +215,8 @@ pub(crate) async fn scenario(
         window,
         expected: expected(Windows::Server),
         record: &record,
-        handled: read_log(&log)?,
+        handled: log.unwrap_or_default(),
+        is_log_wrong: wrong_log.is_some(),
         ending,
     };
     let windows = client.relay.as_ref().map(|relay| relay.windows);
@@ -218,6 +243,9 @@ pub(crate) async fn scenario(
         transport: client.transport,
         seconds: stage.recorder.now().as_secs_f64(),
         checks,
+        took_part: !record.calls.is_empty(),
+        hung,
+        has_refused: record.has_refusals(),
         client_failed,
         printed: if all_well {
             String::new()
@@ -259,7 +287,12 @@ fn whereabouts(scenario: &Scenario, record: &Record) -> String {
 }
 
 /// Runs the client to its end, or ends it with all that it started.
-async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, String> {
+async fn run_client(
+    mut command: Command,
+    connects: Duration,
+    longest: Duration,
+    recorder: &Recorder,
+) -> Result<Ending, String> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -268,7 +301,16 @@ async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, S
         }
     };
     let group = Group::of(&child);
-    match timeout(longest, child.wait()).await {
+    let connects_to_nothing = async {
+        if timeout(connects, recorder.connected()).await.is_ok() {
+            pending::<()>().await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = timeout(longest, child.wait()) => ended,
+        () = connects_to_nothing, if connects < longest => return Ok(Ending::NeverConnected(connects)),
+    };
+    match ended {
         Ok(Ok(status)) => {
             group.leave();
             Ok(process::ending(status))
@@ -284,17 +326,22 @@ async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, S
 ///
 /// The log cannot be read, or has another line: to pass it over would make a client look better
 /// than it is.
-fn read_log(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
+fn read_log(path: &Path, servers: &[Server]) -> Result<Option<Vec<(String, String)>>, String> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("the handlers' log: {error}")),
+        Err(error) => return Err(format!("the handlers' log cannot be read: {error}")),
     };
+    let names = || servers.iter().map(|server| server.name.as_str());
     let entries = text.lines().map(|line| match line.split_once('\t') {
-        Some((server, method)) => Ok((server.to_owned(), method.to_owned())),
-        None => Err(format!(
-            "the client wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's \
-             name, a tab and a method"
+        Some((server, method)) if names().any(|name| name == server) && Kind::of(method).is_some() => {
+            Ok((server.to_owned(), method.to_owned()))
+        }
+        _ => Err(format!(
+            "it wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's name ({}), a tab, \
+             and the method of a question ({})",
+            names().collect::<Vec<_>>().join(", "),
+            Kind::ALL.map(Kind::method).join(", "),
         )),
     });
     entries.collect::<Result<_, _>>().map(Some)
@@ -316,6 +363,7 @@ fn end_of(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario;
 
     #[test]
     fn of_what_a_client_printed_the_end_is_kept() {
@@ -329,15 +377,43 @@ mod tests {
         assert!(kept.ends_with("xthe last words"));
     }
 
+    #[tokio::test(start_paused = true)]
+    async fn who_never_connects_is_ended_sooner_than_who_hangs_later() {
+        let sleeper = || {
+            let mut command = Command::new("sleep");
+            command.arg("600").process_group(0).kill_on_drop(true);
+            command
+        };
+        let (connects, longest) = (Duration::from_secs(30), Duration::from_secs(60));
+        let recorder = Recorder::new();
+        let ended = run_client(sleeper(), connects, longest, &recorder).await;
+        assert_eq!(ended, Ok(Ending::NeverConnected(connects)));
+        recorder.connect(0);
+        let ended = run_client(sleeper(), connects, longest, &recorder).await;
+        assert_eq!(ended, Ok(Ending::TimedOut(longest)));
+    }
+
     #[test]
     fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("handled");
-        assert_eq!(read_log(&log), Ok(None));
-        fs::write(&log, "a server\tsampling/createMessage\n").unwrap();
-        let entry = ("a server".to_owned(), "sampling/createMessage".to_owned());
-        assert_eq!(read_log(&log), Ok(Some(vec![entry])));
-        fs::write(&log, "alpha sampling/createMessage\n").unwrap();
-        assert!(read_log(&log).unwrap_err().contains("alpha sampling"));
+        let neighbours = scenario::all().unwrap();
+        let neighbours = neighbours.iter().find(|one| one.name == "neighbours");
+        let servers = &neighbours.unwrap().servers;
+        assert_eq!(read_log(&log, servers), Ok(None));
+        fs::write(&log, "beta\tsampling/createMessage\n").unwrap();
+        let entry = ("beta".to_owned(), "sampling/createMessage".to_owned());
+        assert_eq!(read_log(&log, servers), Ok(Some(vec![entry])));
+        for wrong in [
+            "beta sampling/createMessage",
+            "twin\tsampling/createMessage",
+            "beta\tsampling",
+            "",
+        ] {
+            fs::write(&log, format!("{wrong}\n")).unwrap();
+            let why = read_log(&log, servers).unwrap_err();
+            assert!(why.starts_with(&format!("it wrote {wrong:?}")), "{why}");
+            assert!(why.contains("(alpha, beta, gamma)"), "{why}");
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! A run: the scenarios that the command line chooses, played to one client.
 
 use std::{
-    env, fs, io,
+    cell::RefCell,
+    collections::BTreeMap,
+    env, fs, io, iter,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -9,17 +11,21 @@ use std::{
 
 use clap::Args;
 
-use super::{CLIENT_FAILED, MET, UNMET, say};
+use super::{CLIENT_FAILED, MET, UNMET, say, told};
 use crate::{
+    baseline::Baseline,
     limits::Limits,
     model::{Counter, Windows},
     play::{self, Progress},
     protocol::{Revision, Transport},
     relay::Relay,
     report::{self, Totals},
-    run::{Client, SILENCE},
+    run::{Client, SILENCE, ScenarioReport},
     scenario::{self, Scenario},
 };
+
+/// How long a client may take to connect to its first server.
+const CONNECTS: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
@@ -66,6 +72,16 @@ pub(super) struct Arguments {
     /// Write a report in JSON to this file
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
+    /// Write every message that the servers hear and say to FOLDER/SCENARIO.jsonl
+    #[arg(long, value_name = "FOLDER")]
+    wire_log: Option<PathBuf>,
+    /// The checks that the client is known not to meet: the run ends with 0 if these are unmet and
+    /// no others
+    #[arg(long, value_name = "FILE")]
+    baseline: Option<PathBuf>,
+    /// Write what is unmet to this file, for --baseline
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    save_baseline: Option<PathBuf>,
 }
 
 /// Plays, and tells the exit code.
@@ -99,8 +115,10 @@ pub(super) async fn run(arguments: &Arguments) -> Result<u8, String> {
         transport: arguments.transport,
         limits: Arc::new(limits),
         limits_file: arguments.limits.clone(),
+        wire_log: arguments.wire_log.clone(),
         slow_window: Duration::from_secs(arguments.window),
         silence: SILENCE,
+        connects: CONNECTS,
         longest: Duration::from_secs(arguments.time_limit),
     };
     check_program("--client", &client.command)?;
@@ -108,39 +126,99 @@ pub(super) async fn run(arguments: &Arguments) -> Result<u8, String> {
         check_program("--behind", &relay.command)?;
     }
     let chosen = choose(arguments)?;
+    let baseline = arguments.baseline.as_deref();
+    let baseline = baseline.map(Baseline::read).transpose()?;
     let unwritable =
         |path: &Path, error: io::Error| format!("--report: {}: {error}", path.display());
     if let Some(path) = &arguments.report {
         // A run is not to be played for nothing.
         fs::write(path, "").map_err(|error| unwritable(path, error))?;
     }
-    let client = Arc::new(client);
-    let (all, mut begun) = (chosen.len(), 0);
-    let plays = chosen
-        .into_iter()
-        .map(|scenario| (Arc::clone(&client), scenario));
-    let reports = play::all_telling(plays, arguments.jobs, |progress| match progress {
-        Progress::Begins(scenario) => {
-            begun += 1;
-            eprintln!("playing {} ({begun} of {all})", scenario.name);
-        }
-        Progress::Ended(report) => say(&report::scenario(report)),
-    })
-    .await?;
+    let reports = play(Arc::new(client), chosen, arguments.jobs).await?;
     if let Some(path) = &arguments.report {
         let text = serde_json::to_string_pretty(&reports).map_err(|error| error.to_string())?;
         fs::write(path, text + "\n").map_err(|error| unwritable(path, error))?;
     }
     let totals = Totals::of(&reports);
     say(&report::totals(&totals));
-    Ok(match totals {
-        Totals { failed: 1.., .. }
-        | Totals {
-            met: 0, unmet: 0, ..
-        } => CLIENT_FAILED,
-        Totals { unmet: 1.., .. } => UNMET,
-        _ => MET,
+    if totals.failed > 0 || totals.met + totals.unmet == 0 {
+        return Ok(CLIENT_FAILED);
+    }
+    if let Some(path) = &arguments.save_baseline {
+        Baseline::of(&reports).write(path)?;
+        say(&format!("what is unmet stands in {}\n", path.display()));
+        return Ok(MET);
+    }
+    if let Some(baseline) = baseline {
+        let differences = baseline.differences(&reports);
+        if differences.is_empty() {
+            say("all as the baseline has it\n");
+        }
+        return Ok(told(differences));
+    }
+    Ok(if totals.unmet > 0 { UNMET } else { MET })
+}
+
+/// What is known of a client's part in the scenarios of a revision.
+#[derive(Clone, Copy, Debug, Default)]
+struct Part {
+    taken: bool,
+    /// In how many it made no call.
+    without: usize,
+    hung: bool,
+}
+
+impl Part {
+    fn note(&mut self, report: &ScenarioReport) {
+        self.taken |= report.took_part;
+        self.without += usize::from(!report.took_part);
+        self.hung |= report.hung;
+    }
+
+    /// Whether the next scenario would be played for nothing.
+    const fn is_hopeless(self) -> bool {
+        !self.taken && (self.hung || self.without > 1)
+    }
+}
+
+/// Plays the scenarios and tells what becomes of them. Whoever takes no part in the first scenarios of
+/// a revision is not asked again and again, and does not hang again and again.
+async fn play(
+    client: Arc<Client>,
+    chosen: Vec<Scenario>,
+    jobs: usize,
+) -> Result<Vec<ScenarioReport>, String> {
+    let (all, mut begun) = (chosen.len(), 0);
+    let parts = RefCell::new(BTreeMap::<Revision, Part>::new());
+    let mut chosen = chosen.into_iter();
+    let mut skipped = 0;
+    let plays = iter::from_fn(|| {
+        chosen
+            .find(|scenario| {
+                let parts = parts.borrow();
+                let part = parts.get(&scenario.revision);
+                let is_hopeless = part.is_some_and(|part| part.is_hopeless());
+                skipped += usize::from(is_hopeless);
+                !is_hopeless
+            })
+            .map(|scenario| (Arc::clone(&client), scenario))
+    });
+    let reports = play::all_telling(plays, jobs, |progress| match progress {
+        Progress::Begins(scenario) => {
+            begun += 1;
+            eprintln!("playing {} ({begun} of {all})", scenario.name);
+        }
+        Progress::Ended(report) => {
+            let mut parts = parts.borrow_mut();
+            parts.entry(report.revision).or_default().note(report);
+            say(&report::scenario(report));
+        }
     })
+    .await?;
+    if skipped > 0 {
+        say(&report::skipped(skipped, &reports));
+    }
+    Ok(reports)
 }
 
 /// The words of an option that is a command line.

@@ -1,14 +1,6 @@
 //! What there is to play and to prove, told before a run.
 
-mod support;
-
-use std::process::{Command, Output};
-
-use support::{CONFORMANCE, assert_ends};
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(CONFORMANCE).args(arguments).output().unwrap()
-}
+use crate::support::{assert_ends, run};
 
 #[test]
 fn the_list_has_every_scenario_with_how_to_play_it_and_every_requirement() {
