@@ -1,34 +1,25 @@
 //! What a client is known not to meet, in a file that its maintainers keep beside it: a run then
 //! fails by what is new, and by what is known and not true any more.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{checks::Outcome, run::ScenarioReport};
+use crate::{
+    checks::Outcome,
+    report::{Unmet, unmet},
+    run::ScenarioReport,
+};
 
 /// The checks that are not met, by scenario.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Baseline(BTreeMap<String, BTreeSet<String>>);
+pub(crate) struct Baseline(Unmet);
 
 impl Baseline {
     /// What was not met in a run.
     pub(crate) fn of(reports: &[ScenarioReport]) -> Self {
-        let mut unmet = Self::default();
-        for report in reports {
-            for check in &report.checks {
-                if matches!(check.outcome, Outcome::Unmet { .. }) {
-                    let checks = unmet.0.entry(report.scenario.clone()).or_default();
-                    checks.insert(check.check.clone());
-                }
-            }
-        }
-        unmet
+        Self(unmet(reports))
     }
 
     /// # Errors

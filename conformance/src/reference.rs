@@ -9,6 +9,7 @@ mod limiter;
 mod link;
 mod pass;
 mod transport;
+mod window;
 mod wrong;
 
 use std::{

@@ -1,6 +1,9 @@
 //! Reports for people; the JSON is that of [`ScenarioReport`] itself.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use crate::{checks::Outcome, protocol::Revision, run::ScenarioReport};
 
@@ -56,6 +59,23 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         }
     }
     text
+}
+
+/// The checks that are not met, by scenario.
+pub(crate) type Unmet = BTreeMap<String, BTreeSet<String>>;
+
+/// What is not met.
+pub(crate) fn unmet(reports: &[ScenarioReport]) -> Unmet {
+    let mut all = Unmet::new();
+    for report in reports {
+        for check in &report.checks {
+            if matches!(check.outcome, Outcome::Unmet { .. }) {
+                let checks = all.entry(report.scenario.clone()).or_default();
+                checks.insert(check.check.clone());
+            }
+        }
+    }
+    all
 }
 
 /// What was not played, since the client took no part in what was.
