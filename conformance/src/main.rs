@@ -11,6 +11,7 @@ mod limits;
 mod locks;
 mod matrix;
 mod model;
+mod mutex;
 mod page;
 mod play;
 mod process;

@@ -1,14 +1,14 @@
 //! What happened while a scenario was played, as the servers saw it.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::protocol::Kind;
+use crate::{mutex::lock, protocol::Kind};
 
 /// The code of a refusal.
 pub(crate) const REFUSED: i64 = -32603;
@@ -53,8 +53,7 @@ impl Recorder {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
-        // Whoever panicked did so between two complete entries.
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.record)
     }
 }
 

@@ -117,6 +117,8 @@ pub(crate) struct Totals {
     pub(crate) failed: usize,
     /// Whether a question was ever refused.
     pub(crate) has_refused: bool,
+    /// Whether one should have been, by a reply.
+    pub(crate) should_refuse: bool,
 }
 
 /// The last lines of a run.
@@ -128,6 +130,7 @@ pub(crate) fn totals(totals: &Totals) -> String {
         not_testable,
         failed,
         has_refused,
+        should_refuse,
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
     if *by_process > 0 {
@@ -154,7 +157,7 @@ pub(crate) fn totals(totals: &Totals) -> String {
         ),
         _ => Ok(()),
     };
-    if !has_refused && *unmet > 0 {
+    if *should_refuse && !has_refused {
         text.push_str(
             "no question was refused: the client has no limits, or others than those it was held to (--limits)\n",
         );
@@ -174,6 +177,7 @@ impl Totals {
         for report in reports {
             totals.failed += usize::from(report.client_failed.is_some());
             totals.has_refused |= report.has_refused;
+            totals.should_refuse |= report.should_refuse;
             for check in &report.checks {
                 match check.outcome {
                     Outcome::Met { .. } => totals.met += 1,

@@ -1,30 +1,26 @@
 //! Plays one scenario to one client.
 
+mod traces;
 mod way;
 
-use std::{
-    fs::{self, File},
-    future::pending,
-    io::{self, Read, Seek, SeekFrom},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-    time::Duration,
-};
+use std::{fs::File, future::pending, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
-use self::way::{addresses, client_command, start_relay};
+use self::{
+    traces::{end_of, read_log, whereabouts},
+    way::{addresses, client_command, start_relay},
+};
 use crate::{
     checks::{Ending, Evidence, Outcome},
     limits::Limits,
     model::{Counter, Model, Windows},
     process::{self, Group},
-    protocol::{Kind, Revision, Transport},
-    record::{Connection, Record, Recorder},
+    protocol::{Revision, Transport},
+    record::Recorder,
     relay::Relay,
-    scenario::{Scenario, Server},
+    scenario::Scenario,
     server::{Entrance, Stage},
     wire_log::WireLog,
 };
@@ -36,8 +32,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A client that has said nothing for so long will say no more. Generous, since clients that start
 /// an interpreter share the machine with each other.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// How much of what a client printed is kept.
-const PRINTED: u64 = 16 * 1024;
 
 /// The client under test, and what is known about it.
 #[derive(Clone, Debug)]
@@ -93,6 +87,9 @@ pub(crate) struct ScenarioReport {
     /// Whether the client made a call at all.
     #[serde(skip)]
     pub(crate) took_part: bool,
+    /// Whether a question came by a request that should have been refused.
+    #[serde(skip)]
+    pub(crate) should_refuse: bool,
     /// Whether a question was refused.
     #[serde(skip)]
     pub(crate) has_refused: bool,
@@ -219,6 +216,9 @@ pub(crate) async fn scenario(
         is_log_wrong: wrong_log.is_some(),
         ending,
     };
+    let mut questions = record.questions.iter().zip(&evidence.expected);
+    let should_refuse = questions
+        .any(|(question, expected)| question.request.id.is_some() && !expected.is_admitted());
     let windows = client.relay.as_ref().map(|relay| relay.windows);
     let by_process = (windows == Some(Windows::Process)).then(|| Evidence {
         expected: expected(Windows::Process),
@@ -246,6 +246,7 @@ pub(crate) async fn scenario(
         took_part: !record.calls.is_empty(),
         hung,
         has_refused: record.has_refusals(),
+        should_refuse,
         client_failed,
         printed: if all_well {
             String::new()
@@ -253,37 +254,6 @@ pub(crate) async fn scenario(
             end_of(&printed)
         },
     })
-}
-
-/// How far a client got, for people who look for what is wrong with it.
-fn whereabouts(scenario: &Scenario, record: &Record) -> String {
-    let server = |place: usize| &scenario.servers[place].name;
-    if let Some(call) = record.calls.last() {
-        let open = record.connections.len();
-        return format!(
-            "its last call was {} of the server {}, on its connection number {open}",
-            call.name,
-            server(call.server),
-        );
-    }
-    let greeted = |connection: &&Connection| connection.capabilities.is_some();
-    if let Some(connection) = record.connections.iter().rfind(greeted) {
-        let name = server(connection.server);
-        return format!("it shook hands with the server {name} and made no call");
-    }
-    match record.connections.last() {
-        Some(connection) => format!(
-            "it connected to the server {} and made no handshake of {}",
-            server(connection.server),
-            scenario.revision
-        ),
-        None if scenario.is_official => {
-            "it connected to no server: the URL is its last argument".to_owned()
-        }
-        None => "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS, and that of \
-                 a single one is the last argument as well"
-            .to_owned(),
-    }
 }
 
 /// Runs the client to its end, or ends it with all that it started.
@@ -320,62 +290,9 @@ async fn run_client(
     }
 }
 
-/// The lines that handlers wrote: server and method, with a tab between them.
-///
-/// # Errors
-///
-/// The log cannot be read, or has another line: to pass it over would make a client look better
-/// than it is.
-fn read_log(path: &Path, servers: &[Server]) -> Result<Option<Vec<(String, String)>>, String> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("the handlers' log cannot be read: {error}")),
-    };
-    let names = || servers.iter().map(|server| server.name.as_str());
-    let entries = text.lines().map(|line| match line.split_once('\t') {
-        Some((server, method)) if names().any(|name| name == server) && Kind::of(method).is_some() => {
-            Ok((server.to_owned(), method.to_owned()))
-        }
-        _ => Err(format!(
-            "it wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's name ({}), a tab, \
-             and the method of a question ({})",
-            names().collect::<Vec<_>>().join(", "),
-            Kind::ALL.map(Kind::method).join(", "),
-        )),
-    });
-    entries.collect::<Result<_, _>>().map(Some)
-}
-
-/// The end of a file, if it can be read. However much a client printed, no more is held of it.
-fn end_of(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let start = file.metadata()?.len().saturating_sub(PRINTED);
-        file.seek(SeekFrom::Start(start))?;
-        let mut bytes = Vec::new();
-        file.take(PRINTED).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scenario;
-
-    #[test]
-    fn of_what_a_client_printed_the_end_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let printed = folder.path().join("printed");
-        assert_eq!(end_of(&printed), "");
-        let long = "x".repeat(100_000) + "the last words";
-        fs::write(&printed, &long).unwrap();
-        let kept = end_of(&printed);
-        assert_eq!(kept.len(), 16 * 1024);
-        assert!(kept.ends_with("xthe last words"));
-    }
 
     #[tokio::test(start_paused = true)]
     async fn who_never_connects_is_ended_sooner_than_who_hangs_later() {
@@ -391,29 +308,5 @@ mod tests {
         recorder.connect(0);
         let ended = run_client(sleeper(), connects, longest, &recorder).await;
         assert_eq!(ended, Ok(Ending::TimedOut(longest)));
-    }
-
-    #[test]
-    fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("handled");
-        let neighbours = scenario::all().unwrap();
-        let neighbours = neighbours.iter().find(|one| one.name == "neighbours");
-        let servers = &neighbours.unwrap().servers;
-        assert_eq!(read_log(&log, servers), Ok(None));
-        fs::write(&log, "beta\tsampling/createMessage\n").unwrap();
-        let entry = ("beta".to_owned(), "sampling/createMessage".to_owned());
-        assert_eq!(read_log(&log, servers), Ok(Some(vec![entry])));
-        for wrong in [
-            "beta sampling/createMessage",
-            "twin\tsampling/createMessage",
-            "beta\tsampling",
-            "",
-        ] {
-            fs::write(&log, format!("{wrong}\n")).unwrap();
-            let why = read_log(&log, servers).unwrap_err();
-            assert!(why.starts_with(&format!("it wrote {wrong:?}")), "{why}");
-            assert!(why.contains("(alpha, beta, gamma)"), "{why}");
-        }
     }
 }

@@ -4,11 +4,13 @@ use std::{
     fs::{self, File},
     io::Write,
     path::Path,
-    sync::{Mutex, PoisonError},
+    sync::Mutex,
     time::Duration,
 };
 
 use serde_json::{Value, json};
+
+use crate::mutex::lock;
 
 /// Who said something.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +57,7 @@ impl WireLog {
             "from": from,
             "message": message,
         });
-        let mut file = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.0);
         // A full disk shall not change what becomes of a client.
         let _ = writeln!(file, "{line}");
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -17,6 +17,7 @@ use super::{
     wire,
 };
 use crate::{
+    mutex::lock,
     protocol::Revision,
     record::CallSeen,
     scenario::{Call, CallMethod, Server},
@@ -242,9 +243,4 @@ impl Session {
         };
         self.scripted().calls(method).iter().find(is_named)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked left a complete map.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -132,6 +132,9 @@ fn whoever_refuses_nothing_is_asked_for_his_limits() {
     assert_ends(&none, 1, &[hint]);
     let one_more = run_reference(Some("one-more"), &BURST);
     assert!(!said(&one_more).contains(hint), "{}", said(&one_more));
+    // Rounds are refused by silence.
+    let rounds = run_reference(Some("no-limit"), &["--scenario", "rounds"]);
+    assert!(!said(&rounds).contains(hint), "{}", said(&rounds));
 }
 
 #[test]
