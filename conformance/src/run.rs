@@ -1,15 +1,17 @@
 //! Plays one scenario to one client.
 
+mod printed;
 mod traces;
 mod way;
 
-use std::{fs::File, future::pending, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
+use std::{future::pending, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
 use self::{
-    traces::{end_of, read_log, whereabouts},
+    printed::Printed,
+    traces::{read_log, whereabouts},
     way::{addresses, client_command, start_relay},
 };
 use crate::{
@@ -126,7 +128,6 @@ pub(crate) async fn scenario(
     let window = client.window(scenario);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let log = folder.path().join("handled");
-    let printed = folder.path().join("printed");
     let wire_log = match &client.wire_log {
         Some(folder) => Some(Arc::new(WireLog::create(folder, &scenario.name)?)),
         None => None,
@@ -144,7 +145,7 @@ pub(crate) async fn scenario(
         .await
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
-    let output = File::create(&printed).map_err(|error| error.to_string())?;
+    let (printed, output) = Printed::open().map_err(|error| error.to_string())?;
     let mut connections = JoinSet::new();
     let waits = if scenario.slow {
         2 * window
@@ -251,7 +252,7 @@ pub(crate) async fn scenario(
         printed: if all_well {
             String::new()
         } else {
-            end_of(&printed)
+            printed.end().await
         },
     })
 }

@@ -1,19 +1,12 @@
-//! What a client left behind: its log of handlers, what it printed, and how far it got.
+//! What a client left behind: its log of handlers, and how far it got.
 
-use std::{
-    fs::{self, File},
-    io::{self, Read, Seek, SeekFrom},
-    path::Path,
-};
+use std::{fs, io, path::Path};
 
 use crate::{
     protocol::Kind,
     record::{Connection, Record},
     scenario::{Scenario, Server},
 };
-
-/// How much of what a client printed is kept.
-const PRINTED: u64 = 16 * 1024;
 
 /// How far a client got, for people who look for what is wrong with it.
 pub(super) fn whereabouts(scenario: &Scenario, record: &Record) -> String {
@@ -82,35 +75,10 @@ fn is_method(method: &str) -> bool {
     Kind::of(method).is_some() || others.any(|start| method.starts_with(start))
 }
 
-/// The end of a file, if it can be read. However much a client printed, no more is held of it.
-pub(super) fn end_of(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let start = file.metadata()?.len().saturating_sub(PRINTED);
-        file.seek(SeekFrom::Start(start))?;
-        let mut bytes = Vec::new();
-        file.take(PRINTED).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::scenario;
-
-    #[test]
-    fn of_what_a_client_printed_the_end_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let printed = folder.path().join("printed");
-        assert_eq!(end_of(&printed), "");
-        let long = "x".repeat(100_000) + "the last words";
-        fs::write(&printed, &long).unwrap();
-        let kept = end_of(&printed);
-        assert_eq!(kept.len(), 16 * 1024);
-        assert!(kept.ends_with("xthe last words"));
-    }
 
     #[test]
     fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {

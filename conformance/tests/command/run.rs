@@ -55,6 +55,15 @@ fn a_client_that_hangs_is_ended_with_what_it_did_and_said() {
 }
 
 #[test]
+fn a_client_that_prints_without_end_is_ended_like_any_other() {
+    let prints = run_shell(
+        "yes a long complaint >&2",
+        &[&BURST[..], &["--time-limit", "1"]].concat(),
+    );
+    assert_ends(&prints, 3, &["and was ended", "| a long complaint\n"]);
+}
+
+#[test]
 fn what_a_client_left_running_is_ended_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
