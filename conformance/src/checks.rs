@@ -115,6 +115,8 @@ pub(crate) enum Ending {
     Killed(i32),
     /// It was ended after this time.
     TimedOut(Duration),
+    /// It was ended after this time, in which it connected to nothing.
+    NeverConnected(Duration),
     /// It was ended, or never started, since the relay before it failed in this way.
     RelayFailed(String),
 }
@@ -127,6 +129,11 @@ impl fmt::Display for Ending {
             Self::RelayFailed(why) => f.write_str(why),
             Self::NotStarted(why) => write!(f, "it did not start: {why}"),
             Self::Killed(signal) => write!(f, "it was ended by the signal {signal}"),
+            Self::NeverConnected(after) => write!(
+                f,
+                "it was ended after {} s in which it did not connect",
+                after.as_secs()
+            ),
             Self::TimedOut(after) => write!(
                 f,
                 "it did not end within {} s, and was ended",
@@ -149,6 +156,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) expected: Vec<Expected>,
     /// Which methods entered a handler, by server; `None` if the client wrote no log.
     pub(crate) handled: Option<Vec<(String, String)>>,
+    /// Whether it wrote a log that tells nothing.
+    pub(crate) is_log_wrong: bool,
     pub(crate) ending: Ending,
 }
 
@@ -268,6 +277,16 @@ impl Evidence<'_> {
         }
         if self.scenario.slow && self.crosses_the_edge() {
             return Some("the client's replies came too late to tell on which side of a window's end it decided".to_owned());
+        }
+        let needs_log = matches!(
+            check.expect,
+            Expectation::Handled | Expectation::NothingInvented
+        );
+        if needs_log && self.is_log_wrong {
+            return Some(
+                "what the client wrote to QUESTION_CONFORMANCE_LOG is no log of its handlers"
+                    .to_owned(),
+            );
         }
         let made = |name: &String| self.record.calls.iter().any(|call| call.name == *name);
         if let Some(call) = check.calls.iter().find(|name| !made(name)) {

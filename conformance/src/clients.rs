@@ -114,8 +114,10 @@ impl Entry {
             transport,
             limits: Arc::new(self.limits.clone()),
             limits_file: None,
+            wire_log: None,
             slow_window: MINUTE,
             silence: SILENCE,
+            connects: LONGEST,
             longest: LONGEST,
         })
     }

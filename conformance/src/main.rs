@@ -1,14 +1,17 @@
 //! Checks any MCP client for bounded questions: plays scripted servers that ask too much, and
 //! judges what the client did.
 
+mod baseline;
 mod checks;
 mod cli;
 mod clients;
 mod declared;
+mod explain;
 mod limits;
 mod locks;
 mod matrix;
 mod model;
+mod mutex;
 mod page;
 mod play;
 mod process;
@@ -23,6 +26,7 @@ mod results;
 mod run;
 mod scenario;
 mod server;
+mod wire_log;
 
 use std::process::ExitCode;
 

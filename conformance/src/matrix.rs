@@ -7,19 +7,14 @@
 //! which it fails over stdio, chosen so that all scenarios come up, and the burst for clients of
 //! the official suite.
 
+mod list;
 mod relays;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use clap::ValueEnum;
-use serde::{Deserialize, Serialize};
 
+use self::list::{ByWrong, List};
 use crate::{
     checks::Outcome,
     limits::Limits,
@@ -27,6 +22,7 @@ use crate::{
     play,
     protocol::Transport,
     reference::Wrong,
+    report::unmet,
     run::{Client, ScenarioReport},
     scenario::{self, Check, Scenario},
 };
@@ -38,21 +34,6 @@ const LONGEST: Duration = Duration::from_secs(15);
 /// The reference client answers at once or never.
 const SILENCE: Duration = Duration::from_millis(1500);
 
-/// The checks that are not met, by scenario.
-type Unmet = BTreeMap<String, BTreeSet<String>>;
-/// The same, by wrong client.
-type ByWrong = BTreeMap<String, Unmet>;
-
-/// The committed list.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields)]
-struct List {
-    stdio: ByWrong,
-    http: ByWrong,
-    relay_stdio: ByWrong,
-    relay_http: ByWrong,
-}
-
 /// The scenarios that one client is played.
 struct Row {
     /// What is wrong with it; `None` if nothing is.
@@ -61,17 +42,13 @@ struct Row {
     scenarios: Vec<Scenario>,
 }
 
-fn file() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("matrix.toml")
-}
-
 /// Plays the whole matrix. Returns what is wrong with it, or writes the list anew.
 ///
 /// # Errors
 ///
 /// What the runner itself could not do.
 pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String> {
-    let listed = if write { None } else { Some(read()?) };
+    let listed = if write { None } else { Some(List::read()?) };
     let all = scenario::all()?;
     let mut problems = Vec::new();
 
@@ -121,23 +98,14 @@ pub(crate) async fn run(jobs: usize, write: bool) -> Result<Vec<String>, String>
         relay_http,
     };
     match listed {
-        Some(listed) => problems.extend(differences(&listed, &found)),
-        None => {
-            let text = toml::to_string(&found).map_err(|error| error.to_string())?;
-            let head = "# Which checks each wrong client fails. Written by `conformance matrix --write`.\n\n";
-            fs::write(file(), head.to_owned() + &text).map_err(|error| error.to_string())?;
-        }
+        Some(listed) => problems.extend(listed.differences(&found)),
+        None => found.write()?,
     }
     Ok(problems)
 }
 
 fn wrongs() -> impl Iterator<Item = Wrong> {
     Wrong::value_variants().iter().copied()
-}
-
-fn read() -> Result<List, String> {
-    let text = fs::read_to_string(file()).map_err(|error| error.to_string())?;
-    toml::from_str(&text).map_err(|error| format!("{}: {error}", file().display()))
 }
 
 fn over(scenarios: &[Scenario], transport: Transport) -> Vec<Scenario> {
@@ -268,8 +236,10 @@ fn client(wrong: Option<Wrong>, transport: Transport) -> Result<Client, String> 
         transport,
         limits: Arc::new(Limits::default()),
         limits_file: None,
+        wire_log: None,
         slow_window: WINDOW,
         silence: SILENCE,
+        connects: LONGEST,
         longest: LONGEST,
     })
 }
@@ -314,19 +284,6 @@ fn not_met(reports: &[ScenarioReport]) -> Vec<String> {
     problems
 }
 
-fn unmet(reports: &[ScenarioReport]) -> Unmet {
-    let mut all = Unmet::new();
-    for report in reports {
-        for check in &report.checks {
-            if matches!(check.outcome, Outcome::Unmet { .. }) {
-                let checks = all.entry(report.scenario.clone()).or_default();
-                checks.insert(check.check.clone());
-            }
-        }
-    }
-    all
-}
-
 /// The checks that no wrong client fails; of relays, those that are for them alone.
 fn unfailed_checks(scenarios: &[Scenario], counter: Counter, found: &ByWrong) -> Vec<String> {
     let mut problems = Vec::new();
@@ -349,63 +306,14 @@ fn unfailed_checks(scenarios: &[Scenario], counter: Counter, found: &ByWrong) ->
     problems
 }
 
-/// What differs from the list, in both directions.
-fn differences(listed: &List, found: &List) -> Vec<String> {
-    let transports = [
-        ("stdio", &listed.stdio, &found.stdio),
-        ("http", &listed.http, &found.http),
-        ("stdio as a relay", &listed.relay_stdio, &found.relay_stdio),
-        ("http as a relay", &listed.relay_http, &found.relay_http),
-    ];
-    let mut problems = Vec::new();
-    for (over, listed, found) in transports {
-        let (listed, found) = (flat(listed), flat(found));
-        problems.extend(listed.difference(&found).map(|(wrong, scenario, check)| {
-            format!("{wrong} should fail {check} of {scenario} over {over}, and does not")
-        }));
-        problems.extend(found.difference(&listed).map(|(wrong, scenario, check)| {
-            format!("{wrong} fails {check} of {scenario} over {over}, which the list does not have")
-        }));
-    }
-    problems
-}
-
-fn flat(all: &ByWrong) -> BTreeSet<(&str, &str, &str)> {
-    let mut flat = BTreeSet::new();
-    for (wrong, by_scenario) in all {
-        for (scenario, checks) in by_scenario {
-            for check in checks {
-                flat.insert((wrong.as_str(), scenario.as_str(), check.as_str()));
-            }
-        }
-    }
-    flat
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn list(check: &str, transport: &str) -> List {
-        let text = format!(
-            "[stdio]\n[http]\n[relay-stdio]\n[relay-http]\n[{transport}.slides]\nedge = [{check:?}]"
-        );
-        toml::from_str(&text).unwrap()
-    }
-
-    #[test]
-    fn the_list_is_strict_both_ways() {
-        for transport in ["stdio", "http", "relay-stdio", "relay-http"] {
-            let (one, other) = (list("a", transport), list("b", transport));
-            assert_eq!(differences(&one, &one), Vec::<String>::new());
-            assert_eq!(differences(&one, &other).len(), 2);
-        }
-    }
-
     #[test]
     fn over_http_every_scenario_comes_up_and_so_does_every_client_that_can_fail_there() {
         let all = over(&scenario::all().unwrap(), Transport::Http);
-        let known = read().unwrap().stdio;
+        let known = List::read().unwrap().stdio;
         let rows = rows_over_http(&all, &scenario::official().unwrap(), &known).unwrap();
         let played = |scenario: &Scenario| {
             rows.iter()
@@ -422,8 +330,11 @@ mod tests {
             .collect();
         let by_pipe_alone = [
             "forgets-on-reconnect",
+            "sessions-share",
+            "names-first-in-the-way",
             "rounds-only",
             "failed-tasks-unguarded",
+            "charges-task-keys-once",
             "hides-capability",
         ];
         assert_eq!(fails_by_pipe_alone, by_pipe_alone);

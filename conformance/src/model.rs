@@ -20,6 +20,15 @@ pub(crate) enum Counter {
     Relay,
 }
 
+impl Counter {
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Relay => "relay",
+        }
+    }
+}
+
 /// What the windows of a server belong to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -35,8 +44,8 @@ pub(crate) enum Windows {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     Admitted,
-    /// Refused, by one of these windows.
-    Refused(Vec<Scope>),
+    /// Refused, by the window in the way that ends last, if it is by a window at all.
+    Refused(Option<Scope>),
 }
 
 impl Expected {
@@ -50,7 +59,17 @@ impl Expected {
 pub(crate) struct Model<'a> {
     limits: &'a Limits,
     windows: Windows,
-    used: HashMap<(Owner, Kind, u32), u32>,
+    used: HashMap<(Owner, Kind, u32), Used>,
+    /// How many times something was admitted.
+    admitted: u32,
+}
+
+/// What is used of a window.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    number: u32,
+    /// The place of the admission that opened it among all: whichever was opened later ends later.
+    opened: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -75,12 +94,13 @@ impl<'a> Model<'a> {
             limits,
             windows,
             used: HashMap::new(),
+            admitted: 0,
         }
     }
 
     /// Decides on questions that are asked together: all of them pass, or none is charged.
     pub(crate) fn ask(&mut self, place: Place, kinds: &[Kind]) -> Expected {
-        let mut full = Vec::new();
+        let mut full: Option<(u32, Scope)> = None;
         let mut charges = Vec::new();
         for kind in Kind::ALL {
             let asked = kinds.iter().filter(|&&asked| asked == kind).count();
@@ -92,19 +112,24 @@ impl<'a> Model<'a> {
                     (Scope::Session, _) => Owner::Session(place.session),
                 };
                 let key = (owner, kind, place.window);
-                let used = self.used.get(&key).copied().unwrap_or(0);
+                let used = self.used.get(&key).copied().unwrap_or_default();
                 let limit = self.limits.get(kind, scope);
-                if limit.is_some_and(|limit| used.saturating_add(asked) > limit) {
-                    full.push(scope);
+                let is_full = limit.is_some_and(|limit| used.number.saturating_add(asked) > limit);
+                // On a tie the first, which is the server's.
+                if is_full && full.is_none_or(|(opened, _)| used.opened > opened) {
+                    full = Some((used.opened, scope));
                 }
                 charges.push((key, asked));
             }
         }
-        if !full.is_empty() {
-            return Expected::Refused(full);
+        if let Some((_, scope)) = full {
+            return Expected::Refused(Some(scope));
         }
+        self.admitted += 1;
         for (key, asked) in charges {
-            *self.used.entry(key).or_default() += asked;
+            let opened = self.admitted;
+            let new = Used { number: 0, opened };
+            self.used.entry(key).or_insert(new).number += asked;
         }
         Expected::Admitted
     }
@@ -143,7 +168,7 @@ impl<'a> Model<'a> {
                     // Whether there was room makes no difference to what the client does.
                     let _ = model.ask(place, &kinds);
                 }
-                Expected::Refused(Vec::new())
+                Expected::Refused(None)
             } else if !is_relay && record.rejects(&first.call, first.kind) {
                 Expected::Admitted
             } else {
@@ -180,6 +205,47 @@ mod tests {
         let by_session: Vec<_> = (0..4).map(|n| admitted(&mut model, 0, n, 30)).collect();
         assert_eq!(by_session, [20, 20, 20, 0]);
         assert_eq!(admitted(&mut model, 1, 4, 30), 20);
+    }
+
+    #[test]
+    fn of_two_windows_in_the_way_the_later_is_named_and_on_a_tie_that_of_the_server() {
+        let limits: Limits =
+            toml::from_str("samplingPerMinute = 4\nsamplingSessionPerMinute = 2").unwrap();
+        let mut model = Model::new(&limits, Windows::Server);
+        let mut ask = |session| {
+            let place = Place {
+                server: 0,
+                session,
+                window: 0,
+            };
+            model.ask(place, &[Kind::Sampling])
+        };
+        let first: Vec<_> = (0..3).map(|_| ask(0)).collect();
+        assert_eq!(first[2], Expected::Refused(Some(Scope::Session)));
+        let second: Vec<_> = (0..3).map(|_| ask(1)).collect();
+        assert_eq!(
+            second[2],
+            Expected::Refused(Some(Scope::Session)),
+            "it opened later"
+        );
+        assert_eq!(
+            ask(2),
+            Expected::Refused(Some(Scope::Server)),
+            "it alone is full"
+        );
+
+        let limits: Limits =
+            toml::from_str("samplingPerMinute = 2\nsamplingSessionPerMinute = 2").unwrap();
+        let mut model = Model::new(&limits, Windows::Server);
+        let place = Place {
+            server: 0,
+            session: 0,
+            window: 0,
+        };
+        let asked: Vec<_> = (0..3)
+            .map(|_| model.ask(place, &[Kind::Sampling]))
+            .collect();
+        assert_eq!(asked[2], Expected::Refused(Some(Scope::Server)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The page about the results, made from the register, the results and the lock files alone.
 
 mod judge;
+mod overview;
 mod summary;
 mod text;
 
@@ -101,6 +102,34 @@ fn difference(committed: &str, wanted: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::results::{Finding, Played};
+
+    /// The first client, with every check met, apart from those that cite one of these.
+    pub(super) fn all_met_but(unmet: &[&str]) -> Sources {
+        let scenarios = scenario::all().unwrap();
+        let all = [&scenarios[..], &scenario::official().unwrap()].concat();
+        let clients = clients::all().unwrap();
+        let mut results = Results::default();
+        for place in results::plan(&clients[0], &scenarios) {
+            let scenario = scenarios.iter().find(|one| one.name == place.scenario);
+            let mut played = Played::default();
+            for check in scenario.into_iter().flat_map(|one| &one.checks) {
+                let finding = if check.requires.iter().any(|id| unmet.contains(&id.as_str())) {
+                    Finding::Unmet(String::new())
+                } else {
+                    Finding::Met
+                };
+                played.checks.insert(check.name.clone(), finding);
+            }
+            results.set(&place, played);
+        }
+        Sources {
+            register: Register::read(&all).unwrap(),
+            scenarios,
+            clients,
+            results,
+        }
+    }
 
     #[test]
     fn a_stale_page_is_told_by_its_first_line_that_differs() {

@@ -1,13 +1,14 @@
 //! What happened while a scenario was played, as the servers saw it.
 
 use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
 
 use serde_json::Value;
+use tokio::sync::Notify;
 
-use crate::protocol::Kind;
+use crate::{mutex::lock, protocol::Kind};
 
 /// The code of a refusal.
 pub(crate) const REFUSED: i64 = -32603;
@@ -17,6 +18,7 @@ pub(crate) const REFUSED: i64 = -32603;
 pub(crate) struct Recorder {
     started: Instant,
     record: Arc<Mutex<Record>>,
+    first: Arc<Notify>,
 }
 
 impl Recorder {
@@ -24,6 +26,7 @@ impl Recorder {
         Self {
             started: Instant::now(),
             record: Arc::default(),
+            first: Arc::default(),
         }
     }
 
@@ -32,9 +35,25 @@ impl Recorder {
         self.started.elapsed()
     }
 
+    /// Notes a connection, and tells its number.
+    pub(crate) fn connect(&self, server: usize) -> usize {
+        let mut record = self.lock();
+        record.connections.push(Connection {
+            server,
+            capabilities: None,
+            asked_revision: None,
+        });
+        self.first.notify_one();
+        record.connections.len() - 1
+    }
+
+    /// Ends with the first connection. Told once, to one who waits.
+    pub(crate) async fn connected(&self) {
+        self.first.notified().await;
+    }
+
     pub(crate) fn lock(&self) -> MutexGuard<'_, Record> {
-        // Whoever panicked did so between two complete entries.
-        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.record)
     }
 }
 
@@ -253,6 +272,12 @@ impl Record {
         questions.all(|question| {
             question.may_be_rejected && question.request.error().is_some_and(own_error)
         })
+    }
+
+    /// Whether any question was refused, by whatever error with that code.
+    pub(crate) fn has_refusals(&self) -> bool {
+        let mut errors = self.questions.iter().filter_map(|one| one.request.error());
+        errors.any(|error| error["code"] == REFUSED)
     }
 
     /// When asking makes sense again, as the last refusal in a session says.

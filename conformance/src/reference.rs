@@ -9,6 +9,7 @@ mod limiter;
 mod link;
 mod pass;
 mod transport;
+mod window;
 mod wrong;
 
 use std::{
@@ -16,7 +17,7 @@ use std::{
     env, fs,
     path::PathBuf,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
     thread,
@@ -26,7 +27,7 @@ use std::{
 use serde::Deserialize;
 
 use self::{connection::Connection, limiter::Limiter};
-use crate::{limits::Limits, protocol::Revision};
+use crate::{limits::Limits, mutex::lock, protocol::Revision};
 pub(crate) use pass::run as run_relay;
 pub(crate) use wrong::Wrong;
 
@@ -159,10 +160,6 @@ impl Shared {
     fn is_modern(&self) -> bool {
         self.revision == Revision::Rounds
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn variable(name: &str) -> Result<String, String> {

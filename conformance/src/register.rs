@@ -85,7 +85,8 @@ impl Register {
         self.0.iter().map(|(id, requirement)| (id, requirement))
     }
 
-    fn get(&self, id: &str) -> Option<&Requirement> {
+    /// The requirement of an id.
+    pub(crate) fn get(&self, id: &str) -> Option<&Requirement> {
         let (_, requirement) = self.0.iter().find(|(one, _)| one == id)?;
         Some(requirement)
     }

@@ -1,8 +1,11 @@
 //! Reports for people; the JSON is that of [`ScenarioReport`] itself.
 
-use std::fmt::Write;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
-use crate::{checks::Outcome, run::ScenarioReport};
+use crate::{checks::Outcome, protocol::Revision, run::ScenarioReport};
 
 /// The lines about one scenario.
 pub(crate) fn scenario(report: &ScenarioReport) -> String {
@@ -17,7 +20,15 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         report.seconds,
         report.title
     );
-    for check in &report.checks {
+    let (alike, checks) = match same_reason(report) {
+        Some(why) => (Some(why), &[][..]),
+        None => (None, &report.checks[..]),
+    };
+    if let Some(why) = alike {
+        let _ = writeln!(text, "  not testable  all {} checks", report.checks.len());
+        let _ = writeln!(text, "  {:<12}    {why}", "");
+    }
+    for check in checks {
         let (word, about) = match &check.outcome {
             Outcome::Met { note } => ("met", note.as_deref().unwrap_or_default()),
             Outcome::ByProcess { why } => ("by process", why.as_str()),
@@ -27,6 +38,10 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
         let _ = writeln!(text, "  {word:<12}  {}", check.check);
         if !about.is_empty() {
             let _ = writeln!(text, "  {:<12}    {about}", "");
+        }
+        if matches!(check.outcome, Outcome::Unmet { .. }) {
+            let requires = check.requires.join(", ");
+            let _ = writeln!(text, "  {:<12}    required by {requires}", "");
         }
     }
     if let Some(why) = &report.client_failed {
@@ -46,6 +61,51 @@ pub(crate) fn scenario(report: &ScenarioReport) -> String {
     text
 }
 
+/// The checks that are not met, by scenario.
+pub(crate) type Unmet = BTreeMap<String, BTreeSet<String>>;
+
+/// What is not met.
+pub(crate) fn unmet(reports: &[ScenarioReport]) -> Unmet {
+    let mut all = Unmet::new();
+    for report in reports {
+        for check in &report.checks {
+            if matches!(check.outcome, Outcome::Unmet { .. }) {
+                let checks = all.entry(report.scenario.clone()).or_default();
+                checks.insert(check.check.clone());
+            }
+        }
+    }
+    all
+}
+
+/// What was not played, since the client took no part in what was.
+pub(crate) fn skipped(skipped: usize, reports: &[ScenarioReport]) -> String {
+    let out: BTreeSet<_> = reports
+        .iter()
+        .map(|report| report.revision)
+        .filter(|&revision| {
+            let mut of_revision = reports.iter().filter(|one| one.revision == revision);
+            of_revision.all(|report| !report.took_part)
+        })
+        .map(Revision::as_str)
+        .collect();
+    let out: Vec<_> = out.into_iter().collect();
+    format!(
+        "{skipped} more scenarios of {} were not played: the client made no call in the first ones\n",
+        out.join(" and ")
+    )
+}
+
+/// Why no check could be made, if that is the same for all.
+fn same_reason(report: &ScenarioReport) -> Option<&str> {
+    let (first, others) = report.checks.split_first()?;
+    let Outcome::NotTestable { why } = &first.outcome else {
+        return None;
+    };
+    let is_alike = !others.is_empty() && others.iter().all(|one| one.outcome == first.outcome);
+    is_alike.then_some(why)
+}
+
 /// How many checks of a run ended how.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
@@ -55,6 +115,10 @@ pub(crate) struct Totals {
     pub(crate) not_testable: usize,
     /// Scenarios in which the client failed as a program.
     pub(crate) failed: usize,
+    /// Whether a question was ever refused.
+    pub(crate) has_refused: bool,
+    /// Whether one should have been, by a reply.
+    pub(crate) should_refuse: bool,
 }
 
 /// The last lines of a run.
@@ -65,6 +129,8 @@ pub(crate) fn totals(totals: &Totals) -> String {
         unmet,
         not_testable,
         failed,
+        has_refused,
+        should_refuse,
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
     if *by_process > 0 {
@@ -76,7 +142,11 @@ pub(crate) fn totals(totals: &Totals) -> String {
     }
     // Writing to a string does not fail.
     let _ = match (met + unmet, failed) {
-        (_, 1..) => writeln!(
+        (_, 1) => writeln!(
+            text,
+            "the client failed in a scenario: what it printed stands there"
+        ),
+        (_, 2..) => writeln!(
             text,
             "the client failed in {failed} scenarios: what it printed stands under each; \
              --revision plays one revision alone"
@@ -87,6 +157,17 @@ pub(crate) fn totals(totals: &Totals) -> String {
         ),
         _ => Ok(()),
     };
+    if *should_refuse && !has_refused {
+        text.push_str(
+            "no question was refused: the client has no limits, or others than those it was held to (--limits)\n",
+        );
+    }
+    if *unmet > 0 {
+        let _ = writeln!(
+            text,
+            "conformance explain NAME says where a requirement comes from"
+        );
+    }
     text
 }
 
@@ -95,6 +176,8 @@ impl Totals {
         let mut totals = Self::default();
         for report in reports {
             totals.failed += usize::from(report.client_failed.is_some());
+            totals.has_refused |= report.has_refused;
+            totals.should_refuse |= report.should_refuse;
             for check in &report.checks {
                 match check.outcome {
                     Outcome::Met { .. } => totals.met += 1,

@@ -1,30 +1,30 @@
 //! Plays one scenario to one client.
 
+mod printed;
+mod traces;
 mod way;
 
-use std::{
-    fs::{self, File},
-    io::{self, Read, Seek, SeekFrom},
-    path::{Path, PathBuf},
-    process::Stdio,
-    sync::Arc,
-    time::Duration,
-};
+use std::{future::pending, path::PathBuf, process::Stdio, sync::Arc, time::Duration};
 
 use serde::Serialize;
 use tokio::{process::Command, task::JoinSet, time::timeout};
 
-use self::way::{addresses, client_command, start_relay};
+use self::{
+    printed::Printed,
+    traces::{read_log, whereabouts},
+    way::{addresses, client_command, start_relay},
+};
 use crate::{
     checks::{Ending, Evidence, Outcome},
     limits::Limits,
     model::{Counter, Model, Windows},
     process::{self, Group},
     protocol::{Revision, Transport},
-    record::{Connection, Record, Recorder},
+    record::Recorder,
     relay::Relay,
     scenario::Scenario,
     server::{Entrance, Stage},
+    wire_log::WireLog,
 };
 
 /// The length of windows, unless a client can be told otherwise.
@@ -34,8 +34,6 @@ const DRAIN: Duration = Duration::from_secs(5);
 /// A client that has said nothing for so long will say no more. Generous, since clients that start
 /// an interpreter share the machine with each other.
 pub(crate) const SILENCE: Duration = Duration::from_secs(5);
-/// How much of what a client printed is kept.
-const PRINTED: u64 = 16 * 1024;
 
 /// The client under test, and what is known about it.
 #[derive(Clone, Debug)]
@@ -48,10 +46,14 @@ pub(crate) struct Client {
     pub(crate) limits: Arc<Limits>,
     /// The file they came from.
     pub(crate) limits_file: Option<PathBuf>,
+    /// The folder for its wire logs.
+    pub(crate) wire_log: Option<PathBuf>,
     /// The length of its windows in scenarios that wait for one to end.
     pub(crate) slow_window: Duration,
     /// How long it says nothing when it has nothing more to say.
     pub(crate) silence: Duration,
+    /// How long it may take to connect to its first server.
+    pub(crate) connects: Duration,
     /// How long it may take for a scenario, without the windows that it waits for.
     pub(crate) longest: Duration,
 }
@@ -84,6 +86,18 @@ pub(crate) struct ScenarioReport {
     pub(crate) transport: Transport,
     pub(crate) seconds: f64,
     pub(crate) checks: Vec<CheckReport>,
+    /// Whether the client made a call at all.
+    #[serde(skip)]
+    pub(crate) took_part: bool,
+    /// Whether a question came by a request that should have been refused.
+    #[serde(skip)]
+    pub(crate) should_refuse: bool,
+    /// Whether a question was refused.
+    #[serde(skip)]
+    pub(crate) has_refused: bool,
+    /// Whether it had to be ended.
+    #[serde(skip)]
+    pub(crate) hung: bool,
     /// Why the client failed as a program, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) client_failed: Option<String>,
@@ -114,7 +128,10 @@ pub(crate) async fn scenario(
     let window = client.window(scenario);
     let folder = tempfile::tempdir().map_err(|error| format!("no temporary folder: {error}"))?;
     let log = folder.path().join("handled");
-    let printed = folder.path().join("printed");
+    let wire_log = match &client.wire_log {
+        Some(folder) => Some(Arc::new(WireLog::create(folder, &scenario.name)?)),
+        None => None,
+    };
     let stage = Stage {
         scenario: Arc::new(scenario.clone()),
         revision,
@@ -122,12 +139,13 @@ pub(crate) async fn scenario(
         window,
         silence: client.silence,
         recorder: Recorder::new(),
+        wire_log,
     };
     let entrance = Entrance::open(client.transport)
         .await
         .map_err(|error| format!("no port for the servers: {error}"))?;
 
-    let output = File::create(&printed).map_err(|error| error.to_string())?;
+    let (printed, output) = Printed::open().map_err(|error| error.to_string())?;
     let mut connections = JoinSet::new();
     let waits = if scenario.slow {
         2 * window
@@ -150,10 +168,10 @@ pub(crate) async fn scenario(
         let errors = output.try_clone().map_err(|error| error.to_string())?;
         command.stdin(Stdio::null()).stdout(output).stderr(errors);
         let Some(mut relay) = relay else {
-            return run_client(command, longest).await;
+            return run_client(command, client.connects, longest, &stage.recorder).await;
         };
         let ended = tokio::select! {
-            ended = run_client(command, longest) => ended,
+            ended = run_client(command, client.connects, longest, &stage.recorder) => ended,
             why = relay.dies() => return Ok(Ending::RelayFailed(why)),
         };
         if let Some(why) = relay.has_died() {
@@ -176,11 +194,15 @@ pub(crate) async fn scenario(
         Err(why) => return Err(why),
     };
     let record = stage.recorder.lock().clone();
+    let hung = matches!(ending, Ending::TimedOut(_) | Ending::NeverConnected(_));
+    let log = read_log(&log, &scenario.servers);
+    let wrong_log = log.as_ref().err().cloned();
     let client_failed = client_failed.map(|why| match ending {
         // The client never ran, or could do nothing about it.
         Ending::RelayFailed(_) => why,
         _ => format!("{why}; {}", whereabouts(scenario, &record)),
     });
+    let client_failed = client_failed.or_else(|| wrong_log.clone());
     let counter = client.counter();
     let expected = |windows| Model::replay(&client.limits, &record, counter, windows);
     let evidence = Evidence {
@@ -191,9 +213,13 @@ pub(crate) async fn scenario(
         window,
         expected: expected(Windows::Server),
         record: &record,
-        handled: read_log(&log)?,
+        handled: log.unwrap_or_default(),
+        is_log_wrong: wrong_log.is_some(),
         ending,
     };
+    let mut questions = record.questions.iter().zip(&evidence.expected);
+    let should_refuse = questions
+        .any(|(question, expected)| question.request.id.is_some() && !expected.is_admitted());
     let windows = client.relay.as_ref().map(|relay| relay.windows);
     let by_process = (windows == Some(Windows::Process)).then(|| Evidence {
         expected: expected(Windows::Process),
@@ -218,48 +244,26 @@ pub(crate) async fn scenario(
         transport: client.transport,
         seconds: stage.recorder.now().as_secs_f64(),
         checks,
+        took_part: !record.calls.is_empty(),
+        hung,
+        has_refused: record.has_refusals(),
+        should_refuse,
         client_failed,
         printed: if all_well {
             String::new()
         } else {
-            end_of(&printed)
+            printed.end().await
         },
     })
 }
 
-/// How far a client got, for people who look for what is wrong with it.
-fn whereabouts(scenario: &Scenario, record: &Record) -> String {
-    let server = |place: usize| &scenario.servers[place].name;
-    if let Some(call) = record.calls.last() {
-        let open = record.connections.len();
-        return format!(
-            "its last call was {} of the server {}, on its connection number {open}",
-            call.name,
-            server(call.server),
-        );
-    }
-    let greeted = |connection: &&Connection| connection.capabilities.is_some();
-    if let Some(connection) = record.connections.iter().rfind(greeted) {
-        let name = server(connection.server);
-        return format!("it shook hands with the server {name} and made no call");
-    }
-    match record.connections.last() {
-        Some(connection) => format!(
-            "it connected to the server {} and made no handshake of {}",
-            server(connection.server),
-            scenario.revision
-        ),
-        None if scenario.is_official => {
-            "it connected to no server: the URL is its last argument".to_owned()
-        }
-        None => "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS, and that of \
-                 a single one is the last argument as well"
-            .to_owned(),
-    }
-}
-
 /// Runs the client to its end, or ends it with all that it started.
-async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, String> {
+async fn run_client(
+    mut command: Command,
+    connects: Duration,
+    longest: Duration,
+    recorder: &Recorder,
+) -> Result<Ending, String> {
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -268,7 +272,16 @@ async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, S
         }
     };
     let group = Group::of(&child);
-    match timeout(longest, child.wait()).await {
+    let connects_to_nothing = async {
+        if timeout(connects, recorder.connected()).await.is_ok() {
+            pending::<()>().await;
+        }
+    };
+    let ended = tokio::select! {
+        ended = timeout(longest, child.wait()) => ended,
+        () = connects_to_nothing, if connects < longest => return Ok(Ending::NeverConnected(connects)),
+    };
+    match ended {
         Ok(Ok(status)) => {
             group.leave();
             Ok(process::ending(status))
@@ -278,66 +291,23 @@ async fn run_client(mut command: Command, longest: Duration) -> Result<Ending, S
     }
 }
 
-/// The lines that handlers wrote: server and method, with a tab between them.
-///
-/// # Errors
-///
-/// The log cannot be read, or has another line: to pass it over would make a client look better
-/// than it is.
-fn read_log(path: &Path) -> Result<Option<Vec<(String, String)>>, String> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("the handlers' log: {error}")),
-    };
-    let entries = text.lines().map(|line| match line.split_once('\t') {
-        Some((server, method)) => Ok((server.to_owned(), method.to_owned())),
-        None => Err(format!(
-            "the client wrote {line:?} to QUESTION_CONFORMANCE_LOG, where a line is a server's \
-             name, a tab and a method"
-        )),
-    });
-    entries.collect::<Result<_, _>>().map(Some)
-}
-
-/// The end of a file, if it can be read. However much a client printed, no more is held of it.
-fn end_of(path: &Path) -> String {
-    let read = || -> io::Result<Vec<u8>> {
-        let mut file = File::open(path)?;
-        let start = file.metadata()?.len().saturating_sub(PRINTED);
-        file.seek(SeekFrom::Start(start))?;
-        let mut bytes = Vec::new();
-        file.take(PRINTED).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    String::from_utf8_lossy(&read().unwrap_or_default()).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn of_what_a_client_printed_the_end_is_kept() {
-        let folder = tempfile::tempdir().unwrap();
-        let printed = folder.path().join("printed");
-        assert_eq!(end_of(&printed), "");
-        let long = "x".repeat(100_000) + "the last words";
-        fs::write(&printed, &long).unwrap();
-        let kept = end_of(&printed);
-        assert_eq!(kept.len(), 16 * 1024);
-        assert!(kept.ends_with("xthe last words"));
-    }
-
-    #[test]
-    fn a_line_of_the_log_that_is_none_is_no_question_passed_over() {
-        let folder = tempfile::tempdir().unwrap();
-        let log = folder.path().join("handled");
-        assert_eq!(read_log(&log), Ok(None));
-        fs::write(&log, "a server\tsampling/createMessage\n").unwrap();
-        let entry = ("a server".to_owned(), "sampling/createMessage".to_owned());
-        assert_eq!(read_log(&log), Ok(Some(vec![entry])));
-        fs::write(&log, "alpha sampling/createMessage\n").unwrap();
-        assert!(read_log(&log).unwrap_err().contains("alpha sampling"));
+    #[tokio::test(start_paused = true)]
+    async fn who_never_connects_is_ended_sooner_than_who_hangs_later() {
+        let sleeper = || {
+            let mut command = Command::new("sleep");
+            command.arg("600").process_group(0).kill_on_drop(true);
+            command
+        };
+        let (connects, longest) = (Duration::from_secs(30), Duration::from_secs(60));
+        let recorder = Recorder::new();
+        let ended = run_client(sleeper(), connects, longest, &recorder).await;
+        assert_eq!(ended, Ok(Ending::NeverConnected(connects)));
+        recorder.connect(0);
+        let ended = run_client(sleeper(), connects, longest, &recorder).await;
+        assert_eq!(ended, Ok(Ending::TimedOut(longest)));
     }
 }

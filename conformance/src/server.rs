@@ -18,6 +18,7 @@ use crate::{
     protocol::{Revision, Transport},
     record::Recorder,
     scenario::Scenario,
+    wire_log::WireLog,
 };
 
 /// A scenario being played.
@@ -32,6 +33,8 @@ pub(crate) struct Stage {
     /// How long a client says nothing that has nothing more to say.
     pub(crate) silence: Duration,
     pub(crate) recorder: Recorder,
+    /// Where messages are noted as well, if anyone wants to read them.
+    pub(crate) wire_log: Option<Arc<WireLog>>,
 }
 
 /// Where clients reach the servers of a scenario.

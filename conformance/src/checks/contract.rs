@@ -84,9 +84,8 @@ fn possible_scopes(view: &View<'_>, question: &Question) -> Vec<Scope> {
     let mut scopes: Vec<Scope> = alike
         .filter_map(|(_, expected)| match expected {
             Expected::Admitted => None,
-            Expected::Refused(scopes) => Some(scopes.clone()),
+            Expected::Refused(scope) => *scope,
         })
-        .flatten()
         .collect();
     scopes.sort_unstable();
     scopes.dedup();
@@ -181,5 +180,127 @@ fn shortened(value: &Value) -> String {
     match text.char_indices().nth(300) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        checks::{Ending, Evidence, Expectation},
+        limits::Limits,
+        model::{Counter, Model, Windows},
+        record::{Record, Reply, Request},
+        scenario,
+    };
+
+    /// What a check of `burst` says of a session whose last question got an error with this data.
+    fn judged(expect: Expectation, data: Value) -> Outcome {
+        let at = Duration::from_millis;
+        let reply = |outcome| Reply {
+            at: at(10),
+            outcome,
+        };
+        let question = |outcome| Question {
+            server: 0,
+            session: 0,
+            call: "sample".to_owned(),
+            kind: Kind::Sampling,
+            may_be_rejected: false,
+            cancelled: false,
+            window: 0,
+            group: None,
+            request: Request {
+                replies: vec![reply(outcome)],
+                ..Request::new(Kind::Sampling.method(), Some(json!(1)), 0, at(0))
+            },
+        };
+        let error = json!({"code": REFUSED, "message": "no", "data": data});
+        let mut questions = vec![question(Ok(json!({}))); 20];
+        questions.push(question(Err(error)));
+        let record = Record {
+            questions,
+            ..Record::default()
+        };
+        let limits = Limits::default();
+        let all = scenario::all().unwrap();
+        let scenario = all.iter().find(|one| one.name == "burst").unwrap();
+        let check = scenario.checks.iter().find(|one| one.expect == expect);
+        let evidence = Evidence {
+            scenario,
+            revision: scenario.revision,
+            limits: &limits,
+            counter: Counter::Client,
+            window: Duration::from_secs(60),
+            expected: Model::replay(&limits, &record, Counter::Client, Windows::Server),
+            record: &record,
+            handled: None,
+            is_log_wrong: false,
+            ending: Ending::Exited(Some(0)),
+        };
+        let view = View {
+            evidence: &evidence,
+            check: check.unwrap(),
+        };
+        view.judge()
+    }
+
+    fn right() -> Value {
+        json!({
+            "cause": "limit_exceeded", "limit": "proto.samplingSessionPerMinute", "scope": "session",
+            "method": "sampling/createMessage", "max": 20, "windowSeconds": 60, "retryAfterSeconds": 60,
+        })
+    }
+
+    #[test]
+    fn each_field_of_a_refusals_data_has_to_be_there_and_right() {
+        assert_eq!(judged(Expectation::Data, right()), MET);
+        for (key, wrong) in [
+            ("cause", json!("rate_limited")),
+            ("limit", json!("proto.samplingPerMinute")),
+            ("scope", json!("server")),
+            ("method", json!("elicitation/create")),
+            ("max", json!(0)),
+            ("max", json!("20")),
+            ("windowSeconds", json!(60_000)),
+        ] {
+            let mut data = right();
+            data[key] = wrong;
+            let outcome = judged(Expectation::Data, data);
+            assert!(
+                matches!(&outcome, Outcome::Unmet { why } if why.contains(&format!("wanted: data.{key} is "))),
+                "{outcome:?}"
+            );
+            let mut data = right();
+            data.as_object_mut().unwrap().remove(key);
+            let outcome = judged(Expectation::Data, data);
+            assert!(matches!(outcome, Outcome::Unmet { .. }), "without {key}");
+        }
+    }
+
+    #[test]
+    fn a_waiting_time_is_a_whole_number_of_seconds_up_to_the_windows_end() {
+        let told = |time: Value| {
+            let mut data = right();
+            data["retryAfterSeconds"] = time;
+            judged(Expectation::RetryAfter, data)
+        };
+        assert_eq!(told(json!(60)), MET);
+        for wrong in [
+            json!(0),
+            json!(59),
+            json!(61),
+            json!(60.0),
+            json!(-1),
+            json!("60"),
+            Value::Null,
+        ] {
+            assert!(
+                matches!(told(wrong.clone()), Outcome::Unmet { .. }),
+                "{wrong}"
+            );
+        }
     }
 }

@@ -169,39 +169,7 @@ fn found<'a>(sources: &'a Sources, entry: &Entry, id: &str) -> Vec<Found<'a>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        clients,
-        register::Register,
-        results::{Played, Results},
-        scenario,
-    };
-
-    /// The first client, with every check met, apart from those that cite one of these.
-    fn all_met_but(unmet: &[&str]) -> Sources {
-        let scenarios = scenario::all().unwrap();
-        let all = [&scenarios[..], &scenario::official().unwrap()].concat();
-        let clients = clients::all().unwrap();
-        let mut results = Results::default();
-        for place in results::plan(&clients[0], &scenarios) {
-            let scenario = scenarios.iter().find(|one| one.name == place.scenario);
-            let mut played = Played::default();
-            for check in scenario.into_iter().flat_map(|one| &one.checks) {
-                let finding = if check.requires.iter().any(|id| unmet.contains(&id.as_str())) {
-                    Finding::Unmet(String::new())
-                } else {
-                    Finding::Met
-                };
-                played.checks.insert(check.name.clone(), finding);
-            }
-            results.set(&place, played);
-        }
-        Sources {
-            register: Register::read(&all).unwrap(),
-            scenarios,
-            clients,
-            results,
-        }
-    }
+    use crate::page::tests::all_met_but;
 
     fn verdict_of(sources: &Sources, wanted: &str) -> Verdict {
         let mut all = sources.register.iter();

@@ -42,35 +42,113 @@ const GAPS: [Gap; 2] = [
     },
 ];
 
-/// Who bounds what, at a glance.
-pub(super) fn clients(sources: &Sources, rows: &Rows<'_>) -> Result<String, String> {
-    let mut text = String::from(
-        "## Who bounds questions\n\n\
-         | client | version | sampling | elicitation | rounds in a call | what it offers |\n\
-         |---|---|---|---|---|---|\n",
+/// Who bounds what, at a glance: first the clients as they come, then those with the throttle.
+pub(super) fn glance(sources: &Sources, rows: &Rows<'_>) -> Result<String, String> {
+    let of = |throttled| -> Vec<(usize, &Entry)> {
+        let all = sources.clients.iter().enumerate();
+        all.filter(|(_, entry)| entry.throttled == throttled)
+            .collect()
+    };
+    let (bare, throttled) = (of(false), of(true));
+    let mut text = String::from("## Who bounds questions\n\n");
+    line(
+        &mut text,
+        format_args!(
+            "**Of {} clients as they come, {}. Of {} with this throttle, in the client or before it, {}.**\n",
+            bare.len(),
+            count(rows, &bare)?,
+            throttled.len(),
+            count(rows, &throttled)?,
+        ),
     );
-    for (place, entry) in sources.clients.iter().enumerate() {
-        let bound = |id| -> Result<_, String> {
-            Ok(match cell(rows, id, place)?.verdict {
-                Verdict::Met => "bounded",
-                Verdict::NotMet => "**not bounded**",
-                other => other.word(),
-            })
-        };
-        let rounds = match cell(rows, "rounds-per-call", place)?.verdict {
-            Verdict::Met => format!("at most {}", entry.limits.ask_rounds),
-            Verdict::NotMet => "not as expected: [see there](#rounds-per-call)".to_owned(),
-            Verdict::NotPlayed => "has none".to_owned(),
-            other => other.word().to_owned(),
-        };
+    for (title, entries) in [("As they come", bare), ("With this throttle", throttled)] {
         line(
             &mut text,
             format_args!(
-                "| {} | {} | {} | {} | {rounds} | {} |",
+                "### {title}\n\n| client | sampling bounded? | elicitation bounded? | rounds in a call |\n|---|---|---|---|"
+            ),
+        );
+        for (place, entry) in entries {
+            line(
+                &mut text,
+                format_args!(
+                    "| {} | {} | {} | {} |",
+                    entry.name,
+                    bound(rows, "sampling-bounded", place)?,
+                    bound(rows, "elicitation-bounded", place)?,
+                    rounds(rows, entry, place)?,
+                ),
+            );
+        }
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// How many of these clients bound either kind, as part of a sentence.
+fn count(rows: &Rows<'_>, entries: &[(usize, &Entry)]) -> Result<String, String> {
+    let mut counts = Vec::new();
+    for (kind, id) in [
+        ("sampling", "sampling-bounded"),
+        ("elicitation", "elicitation-bounded"),
+    ] {
+        let mut bounding = 0;
+        for &(place, _) in entries {
+            bounding += usize::from(is_bounded(cell(rows, id, place)?.verdict));
+        }
+        counts.push(match bounding {
+            0 => format!("none bounds {kind}"),
+            all if all == entries.len() => format!("all bound {kind}"),
+            some => format!("{some} bound{} {kind}", if some == 1 { "s" } else { "" }),
+        });
+    }
+    Ok(counts.join(" and "))
+}
+
+/// What is judged to be a bound: also one that not every way of asking could be tried at.
+const fn is_bounded(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Met | Verdict::InPart | Verdict::ByProcess)
+}
+
+fn bound(rows: &Rows<'_>, id: &str, place: usize) -> Result<&'static str, String> {
+    Ok(match cell(rows, id, place)?.verdict {
+        Verdict::Met => "✔ yes",
+        Verdict::InPart => "✔ yes, in all ways in which it could be asked",
+        Verdict::ByProcess => "✔ yes, in each process of the relay",
+        Verdict::NotMet => "✘ **no**",
+        other => other.word(),
+    })
+}
+
+fn rounds(rows: &Rows<'_>, entry: &Entry, place: usize) -> Result<String, String> {
+    Ok(match cell(rows, "rounds-per-call", place)?.verdict {
+        Verdict::Met => format!("at most {}", entry.limits.ask_rounds),
+        Verdict::NotMet => {
+            format!(
+                "at most {}, but [not always](#rounds-per-call)",
+                entry.limits.ask_rounds
+            )
+        }
+        Verdict::NotPlayed => "its revision has none".to_owned(),
+        other => other.word().to_owned(),
+    })
+}
+
+/// What was played to, and what it does about questions besides.
+pub(super) fn clients(sources: &Sources) -> Result<String, String> {
+    let mut text = String::from(
+        "## The clients\n\n\
+         | here called | client | version | what it does about questions |\n\
+         |---|---|---|---|\n",
+    );
+    for entry in &sources.clients {
+        line(
+            &mut text,
+            format_args!(
+                "| {} | {} | {} | {} |",
+                entry.short,
                 entry.name,
                 versions(entry)?,
-                bound("sampling-bounded")?,
-                bound("elicitation-bounded")?,
                 entry.offers,
             ),
         );
@@ -105,20 +183,29 @@ pub(super) fn gaps(sources: &Sources, rows: &Rows<'_>) -> Result<String, String>
             }
             Ok(lacking)
         };
-        let (mut here, mut elsewhere, mut others) = (Vec::new(), Vec::new(), 0);
+        // Clients of which the same can be said share it.
+        let mut here: Vec<(String, Vec<&str>)> = Vec::new();
+        let (mut elsewhere, mut others) = (Vec::new(), 0);
         for (place, entry) in sources.clients.iter().enumerate() {
             let lacking = lacks(place)?;
             if entry.throttled {
-                let (name, named) = (&entry.short, named(&entry.limits, gap.limits));
-                here.push(match &lacking[..] {
-                    [] => format!("{name}: implemented, by {named}"),
-                    lacking => format!("{name}: all but {}", lacking.join(", ")),
-                });
+                let said = match &lacking[..] {
+                    [] => format!("implemented, by {}", named(&entry.limits, gap.limits)),
+                    lacking => format!("all but {}", lacking.join(", ")),
+                };
+                match here.iter_mut().find(|(one, _)| *one == said) {
+                    Some((_, names)) => names.push(&entry.short),
+                    None => here.push((said, vec![&entry.short])),
+                }
             } else {
                 others += 1;
                 elsewhere.extend(lacking.is_empty().then_some(entry.short.as_str()));
             }
         }
+        let here: Vec<String> = here
+            .iter()
+            .map(|(said, names)| format!("{}: {said}", names.join(", ")))
+            .collect();
         let elsewhere = if elsewhere.is_empty() {
             format!("none of {others}")
         } else {
@@ -149,4 +236,30 @@ fn named(limits: &Limits, bounds: &[(Kind, Scope)]) -> String {
         })
         .collect();
     all.join(" and ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::{tests::all_met_but, text};
+
+    #[test]
+    fn the_first_sentence_counts_who_bounds_with_the_throttle_and_without() {
+        for (unmet, wanted) in [
+            (
+                &[][..],
+                "**Of 7 clients as they come, none bounds sampling and none bounds elicitation. \
+                 Of 4 with this throttle, in the client or before it, 1 bounds sampling and 1 bounds elicitation.**",
+            ),
+            (
+                // One check of this is one of elicitation alone.
+                &["kinds-apart"],
+                "in the client or before it, 1 bounds sampling and none bounds elicitation.**",
+            ),
+        ] {
+            let sources = all_met_but(unmet);
+            let text = glance(&sources, &text::rows(&sources)).unwrap();
+            assert!(text.contains(wanted), "{text}");
+        }
+    }
 }

@@ -1,19 +1,27 @@
 //! The page's text.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fmt::Write,
-};
+use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     Sources,
     judge::{self, Cell, Found, Verdict},
-    summary,
+    overview, summary,
 };
 use crate::{model::Counter, protocol::Transport, results::Finding};
 
 /// Requirements by id, and the cells of all clients in their order.
 pub(super) type Rows<'a> = Vec<(&'a str, Vec<Cell<'a>>)>;
+
+/// All requirements, judged for all clients.
+pub(super) fn rows(sources: &Sources) -> Rows<'_> {
+    let of_all = |(id, requirement)| {
+        let of = |entry| judge::cell(sources, entry, (id, requirement));
+        sources.clients.iter().map(of).collect()
+    };
+    let all = sources.register.iter();
+    all.map(|(id, requirement)| (id.as_str(), of_all((id, requirement))))
+        .collect()
+}
 
 /// The whole page.
 ///
@@ -21,18 +29,12 @@ pub(super) type Rows<'a> = Vec<(&'a str, Vec<Cell<'a>>)>;
 ///
 /// A version that cannot be looked up, or a requirement that the page needs and does not find.
 pub(super) fn page(sources: &Sources) -> Result<String, String> {
-    let rows: Rows<'_> = sources
-        .register
-        .iter()
-        .map(|(id, requirement)| {
-            let of = |entry| judge::cell(sources, entry, (id, requirement));
-            (id.as_str(), sources.clients.iter().map(of).collect())
-        })
-        .collect();
+    let rows = rows(sources);
     let mut page = String::from(HEAD);
-    page += &summary::clients(sources, &rows)?;
+    page += &summary::glance(sources, &rows)?;
     page += &summary::gaps(sources, &rows)?;
-    page += &overview(sources, &rows);
+    page += &summary::clients(sources)?;
+    page += &overview::tables(sources, &rows);
     page += &details(sources, &rows);
     page += &played(sources);
     Ok(page)
@@ -44,58 +46,15 @@ and the lock files. Don't edit: CI writes it again and compares. -->
 
 # Which clients bound the questions of their servers
 
-An MCP server can ask its client for a model (sampling) and for a person (elicitation). This page says
-who bounds how often. Scripted servers ask too much, and every verdict here is what named checks found
-when they were last played; none is typed by hand. Whoever is shown as not bounding questions breaks no
-rule: the specification says \"SHOULD\", and no client that was read for this project (November 2026) has
-such a limit. What a client does instead stands beside it. The sources D1 to D13, \"the doors\" and \"the
-refusal\" are in [DECISIONS.md](DECISIONS.md).
+An MCP server can ask its client questions: for a model (sampling) and for a person (elicitation). A client
+bounds them if, beyond so many a minute, it refuses the rest before anyone sees them. For this page scripted
+servers asked each client too much, and named checks counted what got through. Nothing is typed by hand:
+`conformance results` plays all of it again.
 
-Rows with a relay are the same client with a program between it and its servers that counts in its place.
-It knows less: it cannot tell what the client will reject, and counts it. Where that makes a difference, a
-requirement is for clients alone, and another says what is asked of relays. `wrap` is a process for each
-process of a server, so that its windows end when the server does; `serve` is one process for all sessions.
+Whoever does not bound questions breaks no rule. The specification says \"SHOULD\", and no client that was
+read for this project (November 2026) has such a limit.
 
 ";
-
-fn overview(sources: &Sources, rows: &Rows<'_>) -> String {
-    let mut text = String::from("## All requirements\n\n");
-    let used: BTreeSet<Verdict> = rows
-        .iter()
-        .flat_map(|(_, cells)| cells.iter().map(|cell| cell.verdict))
-        .collect();
-    for verdict in Verdict::ALL
-        .into_iter()
-        .filter(|verdict| used.contains(verdict))
-    {
-        line(
-            &mut text,
-            format_args!("- {}: {}.", verdict.word(), verdict.means()),
-        );
-    }
-    let shorts: Vec<&str> = sources
-        .clients
-        .iter()
-        .map(|entry| entry.short.as_str())
-        .collect();
-    line(
-        &mut text,
-        format_args!(
-            "\n| requirement | {} |\n|---{}|",
-            shorts.join(" | "),
-            "|---".repeat(shorts.len())
-        ),
-    );
-    for (id, cells) in rows {
-        let words: Vec<&str> = cells.iter().map(|cell| cell.verdict.word()).collect();
-        line(
-            &mut text,
-            format_args!("| [{id}](#{id}) | {} |", words.join(" | ")),
-        );
-    }
-    text.push('\n');
-    text
-}
 
 fn details(sources: &Sources, rows: &Rows<'_>) -> String {
     let mut text = String::from("## Each requirement, and what it was judged by\n\n");

@@ -1,6 +1,6 @@
 //! The calls of the reference client, with everything that a server can ask by their results.
 
-use std::{collections::BTreeSet, sync::atomic::Ordering, thread, time::Duration};
+use std::{collections::BTreeMap, sync::atomic::Ordering, thread, time::Duration};
 
 use serde_json::{Map, Value, json};
 
@@ -47,6 +47,9 @@ impl Connection {
 
     /// Makes a call, and goes through with its rounds, its task or its URLs.
     pub(super) fn call(&self, call: &Call) -> Result<(), Closed> {
+        if self.is(Wrong::ForgetsBetweenCalls) {
+            self.forget();
+        }
         let mut params = call.params.clone();
         for round in 0.. {
             let reply = self.request(call.method, params.clone()).ok_or(Closed)?;
@@ -185,7 +188,8 @@ impl Connection {
     /// Polls a task to its end, and answers what it asks, once.
     fn follow(&self, created: &Value) -> Result<(), Closed> {
         let id = &created["taskId"];
-        let mut seen = BTreeSet::new();
+        // What was seen, by key and content: another question under the same key is another question.
+        let mut seen = BTreeMap::new();
         loop {
             let reply = self
                 .request("tasks/get", json!({"taskId": id}))
@@ -204,10 +208,11 @@ impl Connection {
                 .as_object()
                 .cloned()
                 .unwrap_or_default();
-            let is_new = |key: &String| !seen.contains(key);
+            let is_new = |(key, entry): &(&String, &Value)| seen.get(*key) != Some(*entry);
+            let is_known_key = entries.keys().any(|key| seen.contains_key(key));
             let mut new: Map<String, Value> = entries
                 .iter()
-                .filter(|(key, _)| self.is(Wrong::ShowsTaskTwice) || is_new(key))
+                .filter(|entry| self.is(Wrong::ShowsTaskTwice) || is_new(entry))
                 .map(|(key, entry)| (key.clone(), entry.clone()))
                 .collect();
             if self.is(Wrong::CountsPolls) && new.is_empty() {
@@ -217,9 +222,11 @@ impl Connection {
                 }
             }
             if !new.is_empty() {
-                seen.extend(new.keys().cloned());
+                seen.extend(new.clone());
                 let shown = self.take_shown(id, &mut new);
-                match self.answer_together(&new, !self.is(Wrong::TasksUnguarded)) {
+                let is_unguarded = self.is(Wrong::TasksUnguarded)
+                    || (is_known_key && self.is(Wrong::ChargesTaskKeysOnce));
+                match self.answer_together(&new, !is_unguarded) {
                     Together::Refused => return Ok(()),
                     Together::Answered(mut responses) => {
                         responses.extend(shown);
@@ -257,8 +264,16 @@ impl Connection {
         } else {
             listed.max(1)
         };
-        let kinds = vec![Kind::Elicitation; count];
-        if self.is(if_wrong) || self.admit(&kinds).is_ok() {
+        let mut kinds = vec![Kind::Elicitation; count];
+        if self.is(Wrong::ShowsUrlsThatFit) {
+            kinds.retain(|&kind| self.admit(&[kind]).is_ok());
+        }
+        let charged = match self.shared().wrong {
+            Some(Wrong::ShowsUrlsThatFit) => 0,
+            Some(Wrong::UrlsCountOnce) => 1,
+            _ => kinds.len(),
+        };
+        if self.is(if_wrong) || self.admit(&kinds[..charged]).is_ok() {
             for kind in kinds {
                 self.handle(kind);
             }

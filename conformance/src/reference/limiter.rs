@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::wrong::Wrong;
+use super::{window::Window, wrong::Wrong};
 use crate::{
     limits::{self, Limits},
     protocol::{Kind, Scope},
@@ -24,19 +24,14 @@ pub(crate) struct Asker {
     pub(crate) session: u32,
 }
 
-/// One budget for a window.
-#[derive(Debug)]
-struct Window {
-    opened: Instant,
-    used: u32,
-}
-
 /// The windows of a whole client.
 #[derive(Debug)]
 pub(crate) struct Limiter {
     wrong: Option<Wrong>,
     limits: Limits,
     length: Duration,
+    /// When it was made.
+    epoch: Instant,
     windows: HashMap<(Scope, String, Kind), Window>,
 }
 
@@ -57,6 +52,7 @@ impl Limiter {
             wrong,
             limits,
             length,
+            epoch: Instant::now(),
             windows: HashMap::new(),
         }
     }
@@ -68,6 +64,13 @@ impl Limiter {
         asker: &Asker,
         ask: &[Kind],
     ) -> Result<(), Refusal> {
+        if self.wrong == Some(Wrong::KindsOneByOne) && Kind::ALL.iter().all(|one| ask.contains(one))
+        {
+            return Kind::ALL.into_iter().try_for_each(|kind| {
+                let of_kind: Vec<Kind> = ask.iter().copied().filter(|&one| one == kind).collect();
+                self.admit(now, asker, &of_kind)
+            });
+        }
         let mut in_the_way: Option<Refusal> = None;
         let mut charged = Vec::new();
         for kind in Kind::ALL {
@@ -81,29 +84,20 @@ impl Limiter {
                 };
                 let key = self.key(asker, kind, scope);
                 let length = self.length();
-                let slides = self.wrong == Some(Wrong::Slides);
-                let window = self.windows.entry(key.clone()).or_insert(Window {
-                    opened: now,
-                    used: 0,
-                });
-                if now - window.opened >= length {
-                    *window = Window {
-                        opened: now,
-                        used: 0,
-                    };
-                }
-                if slides {
-                    window.opened = now;
-                }
+                let (wrong, epoch) = (self.wrong, self.epoch);
+                let new = || Window::new(now);
+                let window = self.windows.entry(key.clone()).or_insert_with(new);
+                window.advance(now, length, max, wrong, epoch);
                 if max - window.used.min(max) >= asked {
                     charged.push((key, asked));
                     continue;
                 }
                 // What a refusal must leave alone: the room that is left here.
                 charged.push((key, max.saturating_sub(window.used)));
-                let left = length - (now - window.opened);
+                let left = length.saturating_sub(now - window.opened);
                 let retry_after = (asked <= max).then_some(left);
                 let later = |other: &Refusal| match (other.retry_after, retry_after) {
+                    _ if self.wrong == Some(Wrong::NamesFirstInTheWay) => false,
                     (Some(_), None) => true,
                     (None, _) => false,
                     (Some(other), Some(this)) => this > other,
@@ -122,11 +116,16 @@ impl Limiter {
         if in_the_way.is_none() || self.wrong == Some(Wrong::CountsRefusals) {
             for (key, asked) in charged {
                 if let Some(window) = self.windows.get_mut(&key) {
-                    window.used += asked;
+                    window.charge(now, asked);
                 }
             }
         }
         in_the_way.map_or(Ok(()), Err)
+    }
+
+    /// Forgets all that was asked, which is always wrong.
+    pub(crate) fn forget(&mut self) {
+        self.windows.clear();
     }
 
     /// Pays a question back, which is always wrong.
@@ -164,6 +163,7 @@ impl Limiter {
         let owner = match (scope, self.wrong) {
             (Scope::Server, Some(Wrong::KeysByServerInfo)) => asker.calls_itself.clone(),
             (Scope::Server, Some(Wrong::ServersShare)) => "every server".to_owned(),
+            (Scope::Session, Some(Wrong::SessionsShare)) => asker.server.clone(),
             (Scope::Server, Some(Wrong::ForgetsOnReconnect)) | (Scope::Session, _) => {
                 asker.session.to_string()
             }
@@ -198,6 +198,7 @@ impl Refusal {
             data["retryAfterSeconds"] = match wrong {
                 Some(Wrong::RetryAtOnce) => json!(0),
                 Some(Wrong::RetryWholeWindow) => json!(self.length.as_secs()),
+                Some(Wrong::RetryRoundsDown) => json!(left.as_secs().max(1)),
                 Some(Wrong::RetryInMilliseconds) => json!(seconds * 1000),
                 _ => json!(seconds),
             };

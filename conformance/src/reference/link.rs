@@ -113,7 +113,14 @@ impl Link {
             || (shared.is(Wrong::ToolUseUnguarded) && params["tools"].is_array())
             || (shared.is(Wrong::HostedTasksUnguarded) && params["task"].is_object());
         if !is_unguarded && let Err(refusal) = self.admit(Door::Request, &[kind]) {
-            if let Some(id) = message.get("id") {
+            if shared.is(Wrong::HandlesThenRefuses) {
+                self.log(kind.method());
+            }
+            let id = match message.get("id") {
+                None if shared.is(Wrong::RepliesToNotifications) => Some(&Value::Null),
+                id => id,
+            };
+            if let Some(id) = id {
                 self.refuse(kind, id, refusal.error(shared.wrong), message);
             }
             return;
@@ -137,11 +144,17 @@ impl Link {
         } else {
             Duration::ZERO
         };
+        if shared.is(Wrong::ChargesWhenAnswered) {
+            self.refund(kind);
+        }
         let (link, id) = (Arc::clone(self), message.get("id").cloned());
         let answer = move || {
             thread::sleep(delay);
-            if link.shared.is(Wrong::RefundsOnAnswer) {
-                link.refund(kind);
+            match link.shared.wrong {
+                Some(Wrong::RefundsOnAnswer) => link.refund(kind),
+                // It was answered, whether there was room or not.
+                Some(Wrong::ChargesWhenAnswered) => drop(link.admit(Door::Request, &[kind])),
+                _ => {}
             }
             if let Some(id) = id {
                 link.reply(&id, &answer(kind));

@@ -23,6 +23,12 @@ pub(crate) enum Wrong {
     CountsRefusals,
     /// The window begins anew with every question.
     Slides,
+    /// Has no window, but looks back from each question over the length of one.
+    SlidingLog,
+    /// Has no window, but gets room for one more question again and again.
+    TokenBucket,
+    /// The window's edges are those of a clock, whenever the first question comes.
+    AlignedToClock,
     /// The window ends too early.
     ResetsEarly,
     /// The window never ends.
@@ -31,6 +37,10 @@ pub(crate) enum Wrong {
     KeysByServerInfo,
     /// A new connection brings new windows.
     ForgetsOnReconnect,
+    /// Each call brings new windows.
+    ForgetsBetweenCalls,
+    /// The sessions of a server share the session's budget.
+    SessionsShare,
     /// All servers share one budget.
     ServersShare,
     /// Sampling and elicitation share one budget.
@@ -39,6 +49,10 @@ pub(crate) enum Wrong {
     RefundsOnCancel,
     /// What is answered is paid back: a bound on open questions.
     RefundsOnAnswer,
+    /// Charges a question when it is answered, not when it is asked.
+    ChargesWhenAnswered,
+    /// Has a question handled before it looks at the limit.
+    HandlesThenRefuses,
     /// Over the limit, says that the person declined.
     AnswersDecline,
     /// Over the limit, says that the person cancelled.
@@ -53,16 +67,22 @@ pub(crate) enum Wrong {
     IdBecomesString,
     /// Refuses twice.
     RefusesTwice,
+    /// Refuses what has no id by an error with the id null.
+    RepliesToNotifications,
     /// Refuses with another code.
     WrongCode,
     /// Refuses without data.
     NoData,
     /// Names another limit than the one in the way.
     NamesWrongLimit,
+    /// Of two limits in the way, names the one whose window ends first.
+    NamesFirstInTheWay,
     /// Says that no waiting is needed.
     RetryAtOnce,
     /// Says to wait for a whole window, however much of it is over.
     RetryWholeWindow,
+    /// Gives the waiting time in whole seconds, rounded down.
+    RetryRoundsDown,
     /// Gives the waiting time in milliseconds.
     RetryInMilliseconds,
     /// Repeats the question in its refusal.
@@ -101,12 +121,18 @@ pub(crate) enum Wrong {
     FailedTasksUnguarded,
     /// Counts the URLs of errors that can be read, and no error whose list cannot.
     ReadableUrlsOnly,
+    /// Counts an error with URLs once, however many there are.
+    UrlsCountOnce,
+    /// Shows those URLs of an error that fit.
+    ShowsUrlsThatFit,
     /// What is asked by results has a budget apart from what is asked by requests.
     DoorsApart,
     /// Answers those entries of a round that fit.
     HalfRound,
     /// Has the entries of a round handled until one does not fit.
     EntryByEntry,
+    /// Charges for one kind of a round before it sees that another does not fit.
+    KindsOneByOne,
     /// Answers those entries of a round that it can read.
     LeavesOutUnreadable,
     /// Has the entries of a round handled until it cannot read one.
@@ -133,6 +159,8 @@ pub(crate) enum Wrong {
     CountsPolls,
     /// What a task asks is shown with every poll.
     ShowsTaskTwice,
+    /// What a task asks under a key that it used before is answered again, and not charged.
+    ChargesTaskKeysOnce,
     /// Looks at nothing else until its first question is answered.
     WaitsForPerson,
     /// Pings and `roots/list` are questions too.

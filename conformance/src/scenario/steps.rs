@@ -128,6 +128,9 @@ pub(crate) struct Entries {
     /// How a task says what it asks.
     #[serde(default)]
     pub(crate) notified: Notified,
+    /// Whether a task that was answered asks other questions, under the same keys.
+    #[serde(default)]
+    pub(crate) anew: bool,
 }
 
 /// An entry of a round that no one can read.

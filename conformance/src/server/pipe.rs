@@ -74,10 +74,7 @@ async fn read(mut lines: Lines<BufReader<OwnedReadHalf>>, session: &Session) {
     while let Ok(Some(line)) = lines.next_line().await {
         match serde_json::from_str::<Value>(&line) {
             Ok(message) => session.receive(&message),
-            Err(_) => {
-                let mut record = session.stage.recorder.lock();
-                record.strays.push(Value::String(line));
-            }
+            Err(_) => session.receive_garbage(line),
         }
     }
 }

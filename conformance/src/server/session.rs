@@ -3,7 +3,7 @@
 use std::{
     collections::HashMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicU32, Ordering},
     },
 };
@@ -17,9 +17,11 @@ use super::{
     wire,
 };
 use crate::{
+    mutex::lock,
     protocol::Revision,
-    record::{CallSeen, Connection},
+    record::CallSeen,
     scenario::{Call, CallMethod, Server},
+    wire_log::Side,
 };
 
 /// What a connection does next.
@@ -52,15 +54,7 @@ impl Session {
     /// Opens a connection to the server at a place in the scenario.
     pub(crate) fn open(stage: Stage, server: usize) -> (Self, mpsc::UnboundedReceiver<Outgoing>) {
         let (out, outgoing) = mpsc::unbounded_channel();
-        let number = {
-            let mut record = stage.recorder.lock();
-            record.connections.push(Connection {
-                server,
-                capabilities: None,
-                asked_revision: None,
-            });
-            record.connections.len() - 1
-        };
+        let number = stage.recorder.connect(server);
         let session = Self {
             stage,
             server,
@@ -82,6 +76,14 @@ impl Session {
     }
 
     pub(super) fn send(&self, out: Outgoing) {
+        match &out {
+            Outgoing::Write { messages, .. } => {
+                messages
+                    .iter()
+                    .for_each(|message| self.note(Side::Server, message));
+            }
+            Outgoing::Close { last, .. } => self.note(Side::Server, last),
+        }
         // The client may have gone; the record shows what it saw.
         let _ = self.out.send(out);
     }
@@ -102,8 +104,23 @@ impl Session {
         self.write_about(id, wire::error(id, code, message));
     }
 
+    /// Takes what the client said that is no message.
+    pub(super) fn receive_garbage(&self, line: String) {
+        let line = Value::String(line);
+        self.note(Side::Client, &line);
+        self.stage.recorder.lock().strays.push(line);
+    }
+
+    fn note(&self, from: Side, message: &Value) {
+        if let Some(log) = &self.stage.wire_log {
+            let at = self.stage.recorder.now();
+            log.note(at, &self.scripted().name, self.number + 1, from, message);
+        }
+    }
+
     /// Takes a message of the client.
     pub(crate) fn receive(&self, message: &Value) {
+        self.note(Side::Client, message);
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.request(method, id, &message["params"]),
             (Some(_), None) => {}
@@ -226,9 +243,4 @@ impl Session {
         };
         self.scripted().calls(method).iter().find(is_named)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked left a complete map.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

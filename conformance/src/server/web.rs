@@ -10,7 +10,7 @@ use std::{
     io,
     net::SocketAddr,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -33,7 +33,7 @@ use super::{
     Stage,
     session::{Outgoing, Session},
 };
-use crate::protocol::Revision;
+use crate::{mutex::lock, protocol::Revision};
 
 const SESSION_ID: &str = "mcp-session-id";
 /// Longer than any message of a client under test.
@@ -193,9 +193,4 @@ impl Streams {
             }
         }
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Whoever panicked left a complete map.
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

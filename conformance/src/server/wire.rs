@@ -206,6 +206,17 @@ pub(super) fn entry(kind: Kind) -> Value {
     json!({"method": kind.method(), "params": params(kind, Shape::Plain)})
 }
 
+/// Another question than that of an entry, to stand under the same key.
+pub(super) fn changed(entry: &Value) -> Value {
+    let mut entry = entry.clone();
+    let params = &mut entry["params"];
+    match params.get("message") {
+        Some(_) => params["message"] = json!("Are we nearly there?"),
+        None => params["maxTokens"] = json!(17),
+    }
+    entry
+}
+
 /// An entry that is no question.
 pub(super) fn roots_entry() -> Value {
     json!({"method": "roots/list"})

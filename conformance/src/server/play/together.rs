@@ -115,9 +115,13 @@ impl Play {
             Notified::Never | Notified::Too => Door::Task,
             Notified::Only => Door::Notification,
         };
-        let (group, entries) = self.ask_together(door, &sizes, step.roots, None, Fate::Open);
+        let (mut group, mut entries) =
+            self.ask_together(door, &sizes, step.roots, None, Fate::Open);
         self.session.reply(&self.id, &wire::task_created(&name));
         let (mut polls, mut polls_after_answer) = (0, None);
+        let mut asks_anew = step.anew;
+        // Whoever takes other questions for those before them never answers.
+        let mut polls_anew = None;
         while let Some(next) = self.continuations.recv().await {
             // Early, since a client may look at a notification later than at the poll behind it.
             if next.method == "tasks/get"
@@ -130,11 +134,20 @@ impl Play {
             let reply = match next.method.as_str() {
                 "tasks/get" => {
                     polls += 1;
+                    if asks_anew && polls_after_answer == Some(POLLS_AFTER_ANSWER) {
+                        asks_anew = false;
+                        (polls_after_answer, polls_anew) = (None, Some(0));
+                        group = self.ask_anew(&sizes, &mut entries);
+                        polls = 1;
+                    }
+                    polls_anew = polls_anew.map(|polls| polls + 1);
                     self.session.stage.recorder.lock().groups[group].polls = polls;
                     let is_done = match step.notified {
                         Notified::Only => polls > POLLS_WITHOUT_QUESTION,
                         Notified::Never | Notified::Too => {
                             polls_after_answer == Some(POLLS_AFTER_ANSWER)
+                                || (polls_after_answer.is_none()
+                                    && polls_anew > Some(POLLS_WITHOUT_QUESTION))
                         }
                     };
                     // A notification comes before the poll that asks the same.
@@ -162,6 +175,17 @@ impl Play {
             self.session.reply(&next.id, &reply);
         }
         Flow::Ended
+    }
+
+    /// Changes the questions of a task under their keys, and writes them down as others.
+    fn ask_anew(&self, sizes: &[(Kind, u32)], entries: &mut Map<String, Value>) -> usize {
+        let (group, _) = self.ask_together(Door::Task, sizes, false, None, Fate::Open);
+        for entry in entries.values_mut() {
+            *entry = wire::changed(entry);
+        }
+        let mut record = self.session.stage.recorder.lock();
+        record.groups[group].keys = entries.keys().cloned().collect();
+        group
     }
 
     /// How many questions of each kind a task asks: none if the client follows no tasks.

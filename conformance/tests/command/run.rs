@@ -1,33 +1,12 @@
 //! The runner as its users meet it: what it says, and how it ends, when something is wrong with the
 //! client, with the command line, or with a file.
 
-mod support;
+use std::{fs, path::Path, process::Command};
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
+use crate::support::{
+    BURST, CONFORMANCE, assert_ends, assert_is_over, run, run_reference, run_shell, said,
 };
-
 use serde_json::Value;
-use support::{CONFORMANCE, assert_ends, assert_is_over, reference_client, said};
-
-fn run(arguments: &[&str]) -> Output {
-    Command::new(CONFORMANCE).args(arguments).output().unwrap()
-}
-
-/// Runs a client whose command is a line of shell; the server's address is its `$1`.
-fn run_shell(client: &str, arguments: &[&str]) -> Output {
-    let client = shlex::try_join(["sh", "-c", client, "sh"]).unwrap();
-    run(&[&["--client", &client], arguments].concat())
-}
-
-/// Runs the reference client, which may be wrong.
-fn run_reference(wrong: Option<&str>, arguments: &[&str]) -> Output {
-    run(&[&["--client", &reference_client(wrong)], arguments].concat())
-}
-
-const BURST: [&str; 2] = ["--scenario", "burst"];
 
 #[test]
 fn a_right_client_meets_everything_and_a_wrong_one_is_told_what_to_fix() {
@@ -42,6 +21,8 @@ fn a_right_client_meets_everything_and_a_wrong_one_is_told_what_to_fix() {
         1,
         &[
             "UNMET         sampling-data",
+            "required by refusal-names-limit",
+            "conformance explain NAME says where a requirement comes from",
             "wanted: data.limit is \"proto.samplingSessionPerMinute\"",
         ],
     );
@@ -74,6 +55,15 @@ fn a_client_that_hangs_is_ended_with_what_it_did_and_said() {
 }
 
 #[test]
+fn a_client_that_prints_without_end_is_ended_like_any_other() {
+    let prints = run_shell(
+        "yes a long complaint >&2",
+        &[&BURST[..], &["--time-limit", "1"]].concat(),
+    );
+    assert_ends(&prints, 3, &["and was ended", "| a long complaint\n"]);
+}
+
+#[test]
 fn what_a_client_left_running_is_ended_with_it() {
     let folder = tempfile::tempdir().unwrap();
     let pid = folder.path().join("pid");
@@ -101,7 +91,7 @@ fn a_client_that_does_nothing_passes_nothing() {
         &nothing,
         3,
         &[
-            "the client connected to no server",
+            "not testable  all 14 checks\n                  the client connected to no server\n",
             "0 met, 0 unmet",
             "nothing could be tested",
         ],
@@ -123,6 +113,40 @@ fn a_client_that_connects_and_leaves_passes_nothing() {
 }
 
 #[test]
+fn who_takes_no_part_is_not_asked_again_in_every_scenario() {
+    for client in ["sleep 600", "exit 7", "true"] {
+        let nothing = run_shell(client, &["--time-limit", "1"]);
+        let why =
+            "more scenarios of 2025-11-25 and 2026-07-28 were not played: the client made no call";
+        assert_ends(&nothing, 3, &[why, "0 met, 0 unmet"]);
+        let played = said(&nothing).matches("playing ").count();
+        assert!(played <= 6, "{client}: {played} were played");
+    }
+    // Who speaks one revision is played all of it.
+    let client = format!(
+        "test $MCP_CONFORMANCE_PROTOCOL_VERSION = 2025-11-25 && exec '{CONFORMANCE}' reference-client"
+    );
+    let one = run_shell(&client, &["--jobs", "4"]);
+    assert_ends(&one, 3, &["scenarios of 2026-07-28 were not played"]);
+    let of_2025 = said(&one).matches(" (2025-11-25 over stdio").count();
+    let all = said(&run(&["list"])).matches(" (2025-11-25, stdio").count();
+    // The slow one is not asked for.
+    assert_eq!(of_2025, all - 1);
+}
+
+#[test]
+fn whoever_refuses_nothing_is_asked_for_his_limits() {
+    let hint = "no question was refused: the client has no limits, or others than those";
+    let none = run_reference(Some("no-limit"), &BURST);
+    assert_ends(&none, 1, &[hint]);
+    let one_more = run_reference(Some("one-more"), &BURST);
+    assert!(!said(&one_more).contains(hint), "{}", said(&one_more));
+    // Rounds are refused by silence.
+    let rounds = run_reference(Some("no-limit"), &["--scenario", "rounds"]);
+    assert!(!said(&rounds).contains(hint), "{}", said(&rounds));
+}
+
+#[test]
 fn a_program_that_is_not_there_is_said_once() {
     let missing = run(&["--client", "no-such-client --option"]);
     assert_ends(
@@ -134,6 +158,8 @@ fn a_program_that_is_not_there_is_said_once() {
         ],
     );
     assert_eq!(missing.stdout, b"", "nothing was played");
+    let open = run(&["--client", "python3 'client.py"]);
+    assert_ends(&open, 2, &["--client: a quote or a backslash is left open"]);
 }
 
 #[test]
@@ -148,15 +174,24 @@ fn what_cannot_be_started_fails_as_a_client() {
 
 #[test]
 fn a_log_that_is_none_is_said_and_not_passed_over() {
-    let wrong = run_shell(
-        "echo elicitation/create >> $QUESTION_CONFORMANCE_LOG",
-        &BURST,
-    );
-    assert_ends(
-        &wrong,
-        2,
-        &["where a line is a server's name, a tab and a method"],
-    );
+    for line in [
+        "elicitation/create",
+        "beta\\televitation/create",
+        "beta\\tsampling/createMessage",
+    ] {
+        let wrong = format!(
+            "printf '{line}\\n' >> $QUESTION_CONFORMANCE_LOG; exec '{CONFORMANCE}' reference-client"
+        );
+        assert_ends(
+            &run_shell(&wrong, &BURST),
+            3,
+            &[
+                "to QUESTION_CONFORMANCE_LOG, where a line is a server's name (alpha), a tab,",
+                "not testable  sampling-handled",
+                "met           sampling-exact",
+            ],
+        );
+    }
 }
 
 #[test]

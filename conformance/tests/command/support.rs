@@ -3,7 +3,7 @@
 use std::{
     fs,
     path::Path,
-    process::Output,
+    process::{Command, Output},
     thread,
     time::{Duration, Instant},
 };
@@ -19,6 +19,24 @@ pub(crate) fn reference_client(wrong: Option<&str>) -> String {
         wrong.as_deref(),
     ];
     shlex::try_join(words.into_iter().flatten()).unwrap()
+}
+
+/// Plays one scenario alone.
+pub(crate) const BURST: [&str; 2] = ["--scenario", "burst"];
+
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    Command::new(CONFORMANCE).args(arguments).output().unwrap()
+}
+
+/// Runs a client whose command is a line of shell; the server's address is its `$1`.
+pub(crate) fn run_shell(client: &str, arguments: &[&str]) -> Output {
+    let client = shlex::try_join(["sh", "-c", client, "sh"]).unwrap();
+    run(&[&["--client", &client], arguments].concat())
+}
+
+/// Runs the reference client, which may be wrong.
+pub(crate) fn run_reference(wrong: Option<&str>, arguments: &[&str]) -> Output {
+    run(&[&["--client", &reference_client(wrong)], arguments].concat())
 }
 
 /// All that was printed.

@@ -1,10 +1,8 @@
 //! Clients behind relays: how a relay is started, told, judged and ended.
 
-mod support;
-
 use std::process::{Command, Output};
 
-use support::{CONFORMANCE, assert_ends, assert_is_over, reference_client};
+use crate::support::{CONFORMANCE, assert_ends, assert_is_over, reference_client};
 
 /// Plays to the reference client, which may be wrong, behind a relay.
 fn run(wrong: Option<&str>, relay: &[&str], arguments: &[&str]) -> Output {
