@@ -68,8 +68,8 @@ impl Pool {
     /// let (notices, shown) = mpsc::channel();
     /// let pool = Pool::default().with_observer(move |verdict| {
     ///     let Some(refusal) = verdict.refusal else { return };
-    ///     // The first of each window: a flood of questions is no flood of notices.
-    ///     if refusal.refused_in_window() == 1 {
+    ///     // A flood of questions is no flood of notices.
+    ///     if refusal.is_first_in_window() {
     ///         let _ = notices.send(format!("{} is held back: {refusal}", verdict.server));
     ///     }
     /// });

@@ -213,10 +213,18 @@ impl Refusal {
         self.questions
     }
 
-    /// How many questions its limit has refused in this window, these included.
+    /// How many questions its limit has refused in this window, these included. Of a muted server it
+    /// is how many since it was muted, and of a full table how many ever.
     #[must_use]
     pub const fn refused_in_window(&self) -> u64 {
         self.refused_before.saturating_add(self.questions as u64)
+    }
+
+    /// Whether nothing was [refused](Self::refused_in_window) before, be this one question or a
+    /// round: who tells people of these alone tells them once.
+    #[must_use]
+    pub const fn is_first_in_window(&self) -> bool {
+        self.refused_before == 0
     }
 
     /// The `data` member of the JSON-RPC error.

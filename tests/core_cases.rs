@@ -7,7 +7,7 @@ use std::time::Duration;
 use by_hand::{Core, ELICITATION, SAMPLING, admitted, ask, ask_round, name, settings};
 use mcp_question_throttle::{
     limits::{Limit, LimitName, ProtoOverrides, Scope, Settings},
-    question::QuestionKind,
+    question::{Method, QuestionKind},
     refusal::Cause,
     throttle::{Ask, Entry, Session, TaskUse},
     window::Moment,
@@ -276,6 +276,25 @@ fn reload_off_and_on() {
     core.update([0, 0, 5, 0]);
     core.update([5, 0, 5, 0]);
     assert!(!admitted(&session, core.at(MINUTE - 1), SAMPLING));
+}
+
+/// A client that looked for the first refused question told nobody where a round was refused first.
+#[test]
+fn one_refusal_of_a_window_is_the_first() {
+    let core = Core::new([2, 0, 0, 0]);
+    let session = core.session("github");
+    let method = Method::from(SAMPLING);
+    let ask = |at, count| {
+        let ask = Ask::new().and(SAMPLING, &method, count);
+        session.admit(core.at(at), &ask)
+    };
+    for minute in [0, MINUTE] {
+        assert!(ask(minute, 2).is_ok());
+        let [round, one] = [2, 1].map(|count| ask(minute, count).unwrap_err());
+        assert!(round.is_first_in_window());
+        assert!(!one.is_first_in_window());
+        assert_eq!((round.refused_in_window(), one.refused_in_window()), (2, 3));
+    }
 }
 
 /// A server taken out of the settings keeps its row, and is held to the limits for all.
