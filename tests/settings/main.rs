@@ -2,6 +2,7 @@
 //! words.
 #![cfg(feature = "file")]
 
+mod any_text;
 mod effect;
 mod refused;
 mod servers;
