@@ -88,17 +88,17 @@ mod refusals;
 mod request;
 mod router;
 mod sessions;
+mod shared;
 mod sieve;
 mod status;
 mod stream;
 mod upstream;
 
 use std::{
-    collections::BTreeMap, env, ffi::OsString, future::Future, io, net::SocketAddr, path::PathBuf,
-    sync::Arc, time::Duration,
+    collections::BTreeMap, env, future::Future, io, net::SocketAddr, path::PathBuf, sync::Arc,
+    time::Duration,
 };
 
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use tokio::{net::TcpListener, time};
@@ -108,19 +108,18 @@ pub use self::{connections::MOST_CONNECTIONS, error::RelayError, memory::DEFAULT
 use self::{
     guard::Guard,
     memory::Memory,
-    metrics::Relayed,
-    refusals::Undelivered,
     sessions::Sessions,
+    shared::{Server, Shared},
     status::Board,
     upstream::{Clients, Upstream},
 };
-use super::{expand::expand, notices::Notices};
+use super::notices::Notices;
 use crate::{
     Pool, clock,
     limits::ServerName,
-    settings::{Endpoint, Loaded, Origin, ServerEntry, header_key},
-    throttle::{KindSnapshot, Snapshot, Throttle},
-    verdict::{Reporter, Verdict},
+    settings::{Endpoint, Loaded, Origin, header_key},
+    throttle::Throttle,
+    verdict::Verdict,
 };
 
 /// Names that no server can have here, since they are paths of their own.
@@ -214,7 +213,7 @@ impl Relay {
                     return Err(RelayError::Url { server, at });
                 }
             };
-            let headers = headers_of(entry, &|name| env::var_os(name));
+            let headers = headers::of_settings(entry, &|name| env::var_os(name));
             let headers = headers.map_err(|(name, reason)| RelayError::Header {
                 at: at(&header_key(&name)),
                 server: server.clone(),
@@ -372,88 +371,4 @@ impl Relay {
             pool,
         })
     }
-}
-
-/// The headers of an entry, with their variables replaced; or the name of one that has no value, and
-/// why. Their values never show in `Debug`.
-fn headers_of(
-    entry: &ServerEntry,
-    variable: &impl Fn(&str) -> Option<OsString>,
-) -> Result<HeaderMap, (String, String)> {
-    let mut headers = HeaderMap::new();
-    for (name, text) in entry.headers() {
-        let wrong = |reason: String| (name.clone(), reason);
-        let text = expand(text, variable).map_err(|error| wrong(error.to_string()))?;
-        let named: Result<HeaderName, _> = name.parse();
-        let (Ok(named), Ok(mut value)) = (named, HeaderValue::from_str(&text)) else {
-            return Err(wrong("with its variables it is no header".to_owned()));
-        };
-        value.set_sensitive(true);
-        headers.append(named, value);
-    }
-    Ok(headers)
-}
-
-/// What all requests share.
-#[derive(Debug)]
-struct Shared {
-    pool: Pool,
-    servers: BTreeMap<String, Server>,
-    guard: Guard,
-    /// Streams that nobody's call waits for end.
-    closing: CancellationToken,
-    board: Board,
-}
-
-impl Shared {
-    /// Every server that is served, whether it has asked or not.
-    fn snapshot(&self) -> Snapshot {
-        let servers = self.servers.values().map(|server| server.name.clone());
-        self.pool.snapshot_with(servers)
-    }
-
-    fn relayed(&self) -> Vec<Relayed> {
-        let relayed = |server: &Server| Relayed {
-            server: server.name.clone(),
-            unreadable: server.notices.unreadable(),
-            undelivered: server.undelivered.count(),
-            shortages: server.memory.shortages(),
-        };
-        self.servers.values().map(relayed).collect()
-    }
-
-    /// Tells the operator what was counted in all.
-    fn sum_up(&self) {
-        for counted in self.pool.snapshot().servers {
-            let Some(server) = self.servers.get(counted.server.as_str()) else {
-                continue;
-            };
-            let kinds = [counted.sampling, counted.elicitation];
-            let admitted: u64 = kinds.iter().map(|kind| kind.admitted).sum();
-            let refused: u64 = kinds.iter().map(KindSnapshot::refused).sum();
-            let would_refuse: u64 = kinds.iter().map(KindSnapshot::would_refuse).sum();
-            tracing::info!(
-                server = server.name.as_str(),
-                admitted,
-                refused,
-                would_refuse,
-                unreadable = server.notices.unreadable(),
-                undelivered = server.undelivered.count(),
-                "counted in all"
-            );
-        }
-    }
-}
-
-/// One configured server.
-#[derive(Debug)]
-struct Server {
-    name: ServerName,
-    upstream: Arc<Upstream>,
-    /// The server's record is looked up once.
-    reporter: Reporter,
-    sessions: Sessions,
-    notices: Arc<Notices>,
-    undelivered: Arc<Undelivered>,
-    memory: Memory,
 }

@@ -1,5 +1,7 @@
 //! Which headers pass, in which direction.
 
+use std::ffi::OsString;
+
 use axum::http::{
     HeaderMap, HeaderName, HeaderValue,
     header::{
@@ -9,6 +11,8 @@ use axum::http::{
         UPGRADE, X_CONTENT_TYPE_OPTIONS,
     },
 };
+
+use crate::{relay::expand::expand, settings::ServerEntry};
 
 /// The id of a protocol session.
 pub(super) const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
@@ -127,6 +131,26 @@ fn bound_to(cookie: &HeaderValue, path: &str) -> Option<HeaderValue> {
     bound.extend_from_slice(b"; Path=");
     bound.extend_from_slice(path.as_bytes());
     HeaderValue::from_bytes(&bound).ok()
+}
+
+/// The headers of an entry, with their variables replaced; or the name of one that has no value, and
+/// why. Their values never show in `Debug`.
+pub(super) fn of_settings(
+    entry: &ServerEntry,
+    variable: &impl Fn(&str) -> Option<OsString>,
+) -> Result<HeaderMap, (String, String)> {
+    let mut headers = HeaderMap::new();
+    for (name, text) in entry.headers() {
+        let wrong = |reason: String| (name.clone(), reason);
+        let text = expand(text, variable).map_err(|error| wrong(error.to_string()))?;
+        let named: Result<HeaderName, _> = name.parse();
+        let (Ok(named), Ok(mut value)) = (named, HeaderValue::from_str(&text)) else {
+            return Err(wrong("with its variables it is no header".to_owned()));
+        };
+        value.set_sensitive(true);
+        headers.append(named, value);
+    }
+    Ok(headers)
 }
 
 /// Drops what is not true of a body that was replaced.
