@@ -108,6 +108,37 @@ async fn no_browser_shows_a_server_and_no_image_reaches_it() {
     assert_eq!(shown.headers["x-content-type-options"], "nosniff");
 }
 
+/// What MCP servers answer with is no page to any browser, so that nothing is added to it.
+#[tokio::test]
+async fn json_and_what_is_empty_pass_with_the_servers_headers_alone() {
+    for (kind, body, is_sandboxed) in [
+        (Some("application/json"), "{}", false),
+        (Some("Application/JSON; charset=utf-8"), "{}", false),
+        (Some("text/event-stream"), "data: {}\n\n", false),
+        (None, "", false),
+        (None, "<script></script>", true),
+        (Some("text/plain"), "no such session", true),
+    ] {
+        let server = Server::start(move |_| {
+            let answer = Answer::new(200, body);
+            match kind {
+                Some(kind) => answer.with("content-type", kind),
+                None => answer,
+            }
+        })
+        .await;
+        let relay = Relayed::start(&server).await;
+        let shown = relay.call().await;
+        for name in ["content-security-policy", "x-content-type-options"] {
+            assert_eq!(
+                shown.headers.contains_key(name),
+                is_sandboxed,
+                "{kind:?} {name}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn redirects_are_followed_to_the_server_alone() {
     for (status, to, expected) in [

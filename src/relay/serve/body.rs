@@ -56,6 +56,7 @@ pub(super) async fn answer(
     if body.trim_ascii().is_empty() {
         return with(status, headers, Body::from(body));
     }
+    headers::sandbox(&mut headers);
     let judged = judged::text(&mut judge, &body, clock::now());
     let address = &side.address;
     for _ in 0..judged.dropped {
@@ -100,9 +101,10 @@ pub(super) async fn answer(
 fn in_parts(
     judge: Judge,
     response: reqwest::Response,
-    headers: HeaderMap,
+    mut headers: HeaderMap,
     begun: Bytes,
 ) -> Response {
+    headers::sandbox(&mut headers);
     let status = response.status();
     let mut search = Box::new(judge.search_in_parts());
     if search.finds_in(&begun) {

@@ -107,10 +107,27 @@ pub(super) fn to_client(server: &HeaderMap, path: &str) -> HeaderMap {
             }
         }
     }
-    // A browser that shows it all the same runs none of it: it is of one origin with our pages.
-    headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
-    headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
     headers
+}
+
+/// Has a browser that shows a body all the same run none of it: it is of one origin with our pages.
+///
+/// JSON passes as it is, since no browser takes that for a page.
+pub(super) fn sandbox(headers: &mut HeaderMap) {
+    if !is_json(headers) {
+        headers.insert(CONTENT_SECURITY_POLICY, SANDBOX);
+        headers.insert(X_CONTENT_TYPE_OPTIONS, NOSNIFF);
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let mut types = headers.get_all(CONTENT_TYPE).iter();
+    let (Some(only), None) = (types.next(), types.next()) else {
+        return false;
+    };
+    let essence = only.as_bytes().split(|byte| *byte == b';').next();
+    let essence = essence.unwrap_or_default().trim_ascii();
+    essence.eq_ignore_ascii_case(b"application/json")
 }
 
 /// A cookie that goes back to one server alone: the others are at the same host. A `Domain` is that
