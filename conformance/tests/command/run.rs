@@ -238,6 +238,18 @@ fn what_has_no_limit_is_not_testable() {
             "met           elicitation-exact",
         ],
     );
+    let limits = [
+        "--scenario",
+        "cancelled",
+        "--limits",
+        limits.to_str().unwrap(),
+    ];
+    let nothing = run_reference(None, &limits);
+    assert_ends(
+        &nothing,
+        3,
+        &["nothing could be tested: why, stands beside the checks"],
+    );
 }
 
 #[test]
