@@ -131,8 +131,8 @@ impl fmt::Display for Ending {
             Self::Killed(signal) => write!(f, "it was ended by the signal {signal}"),
             Self::NeverConnected(after) => write!(
                 f,
-                "it was ended after {} s in which it did not connect",
-                after.as_secs()
+                "it was ended after {} s in which it did not connect (half of --time-limit)",
+                after.as_secs_f64()
             ),
             Self::TimedOut(after) => write!(
                 f,

@@ -22,7 +22,7 @@ const MET: u8 = 0;
 const UNMET: u8 = 1;
 /// The command line, or a file that it names, is wrong.
 const USAGE: u8 = 2;
-/// The client did not start, died, hung, or took no part in anything.
+/// The client did not start, died, hung, took no part in anything, or gave no occasion for any check.
 const CLIENT_FAILED: u8 = 3;
 
 /// Check whether an MCP client bounds the questions of its servers

@@ -119,6 +119,8 @@ pub(crate) struct Totals {
     pub(crate) has_refused: bool,
     /// Whether one should have been, by a reply.
     pub(crate) should_refuse: bool,
+    /// Whether the client made a call.
+    pub(crate) took_part: bool,
 }
 
 /// The last lines of a run.
@@ -131,6 +133,7 @@ pub(crate) fn totals(totals: &Totals) -> String {
         failed,
         has_refused,
         should_refuse,
+        took_part,
     } = totals;
     let mut text = format!("{met} met, {unmet} unmet, {not_testable} not testable\n");
     if *by_process > 0 {
@@ -150,6 +153,10 @@ pub(crate) fn totals(totals: &Totals) -> String {
             text,
             "the client failed in {failed} scenarios: what it printed stands under each; \
              --revision plays one revision alone"
+        ),
+        (0, 0) if *took_part => writeln!(
+            text,
+            "nothing could be tested: why, stands beside the checks"
         ),
         (0, 0) => writeln!(
             text,
@@ -178,6 +185,7 @@ impl Totals {
             totals.failed += usize::from(report.client_failed.is_some());
             totals.has_refused |= report.has_refused;
             totals.should_refuse |= report.should_refuse;
+            totals.took_part |= report.took_part;
             for check in &report.checks {
                 match check.outcome {
                     Outcome::Met { .. } => totals.met += 1,

@@ -24,9 +24,6 @@ use crate::{
     scenario::{self, Scenario},
 };
 
-/// How long a client may take to connect to its first server.
-const CONNECTS: Duration = Duration::from_secs(30);
-
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// The client's command; it gets the server as its last argument
@@ -66,7 +63,8 @@ pub(super) struct Arguments {
     /// How many scenarios are played side by side
     #[arg(long, value_name = "N", default_value_t = 2)]
     jobs: usize,
-    /// How long the client may take for a scenario, without the windows that it waits for
+    /// How long the client may take for a scenario, without the windows that it waits for, and twice
+    /// as long as it may take to connect
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     time_limit: u64,
     /// Write a report in JSON to this file
@@ -109,6 +107,7 @@ pub(super) async fn run(arguments: &Arguments) -> Result<u8, String> {
         Some(file) => Limits::read(file)?,
         None => Limits::default(),
     };
+    let longest = Duration::from_secs(arguments.time_limit);
     let client = Client {
         command,
         relay,
@@ -118,8 +117,8 @@ pub(super) async fn run(arguments: &Arguments) -> Result<u8, String> {
         wire_log: arguments.wire_log.clone(),
         slow_window: Duration::from_secs(arguments.window),
         silence: SILENCE,
-        connects: CONNECTS,
-        longest: Duration::from_secs(arguments.time_limit),
+        connects: longest / 2,
+        longest,
     };
     check_program("--client", &client.command)?;
     if let Some(relay) = &client.relay {

@@ -38,7 +38,7 @@ fn a_client_that_hangs_is_ended_with_what_it_did_and_said() {
         &hangs,
         3,
         &[
-            "it did not end within 2 s, and was ended",
+            "it was ended after 1 s in which it did not connect (half of --time-limit)",
             "it connected to no server: their addresses are in MCP_CONFORMANCE_SERVERS",
             "| looking for the server",
         ],
@@ -50,7 +50,10 @@ fn a_client_that_hangs_is_ended_with_what_it_did_and_said() {
     assert_ends(
         &hangs,
         3,
-        &["its last call was both-again of the server alpha"],
+        &[
+            "it did not end within 3 s, and was ended",
+            "its last call was both-again of the server alpha",
+        ],
     );
 }
 
@@ -60,7 +63,11 @@ fn a_client_that_prints_without_end_is_ended_like_any_other() {
         "yes a long complaint >&2",
         &[&BURST[..], &["--time-limit", "1"]].concat(),
     );
-    assert_ends(&prints, 3, &["and was ended", "| a long complaint\n"]);
+    assert_ends(
+        &prints,
+        3,
+        &["it was ended after 0.5 s", "| a long complaint\n"],
+    );
 }
 
 #[test]
@@ -237,6 +244,18 @@ fn what_has_no_limit_is_not_testable() {
             "not testable  still-refused-in-the-next-call",
             "met           elicitation-exact",
         ],
+    );
+    let limits = [
+        "--scenario",
+        "cancelled",
+        "--limits",
+        limits.to_str().unwrap(),
+    ];
+    let nothing = run_reference(None, &limits);
+    assert_ends(
+        &nothing,
+        3,
+        &["nothing could be tested: why, stands beside the checks"],
     );
 }
 
