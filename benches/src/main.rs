@@ -29,7 +29,7 @@ const INSTRUCTIONS: [(&str, &str, u64); 10] = [
     (
         "admit, from an Instant",
         "mcp_question_throttle::throttle::session::Session::admit",
-        235,
+        245,
     ),
     ("admit among 10 servers", ADMIT, 150),
     ("admit among 10000 servers", ADMIT, 150),
@@ -40,7 +40,7 @@ const INSTRUCTIONS: [(&str, &str, u64); 10] = [
     (
         "refuse early",
         "mcp_question_throttle::throttle::session::Session::refuse_early",
-        130,
+        140,
     ),
     ("refuse saturated", ADMIT, 600),
 ];
