@@ -16,6 +16,8 @@ mod questions;
 mod rounds;
 mod sdk;
 mod sessions;
+#[cfg(all(unix, feature = "command"))]
+mod starts;
 #[path = "../support/mod.rs"]
 mod support;
 #[cfg(all(target_os = "linux", feature = "command"))]
