@@ -25,7 +25,7 @@ const ASKED: [(&str, &str, u64); 4] = [
 const CHECKED: usize = 2;
 /// What an answer may cost through the wrapper, and through the wrapper with the shield.
 const WRAPPER: u64 = 103;
-const SHIELD: u64 = 107;
+const SHIELD: u64 = 106;
 /// What a session may lose to a neighbour whose server floods and never reads.
 const BESIDE: u64 = 110;
 /// How much resident memory such a server may cost.
