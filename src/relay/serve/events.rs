@@ -7,8 +7,10 @@ use std::mem;
 
 use memchr::memchr2;
 
-use super::{broken::hides_data, memory::FREE};
+use super::broken::hides_data;
 
+/// A buffer that grew for a long event shrinks to this after it. No memory is counted for so much.
+pub(super) const KEPT: usize = 64 * 1024;
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// A piece of the stream. All pieces together are the stream, byte for byte.
@@ -93,7 +95,7 @@ impl Events {
         self.line = self.line.saturating_sub(self.start);
         self.start = 0;
         if self.buffer.capacity() / 4 > self.buffer.len() {
-            self.buffer.shrink_to(FREE);
+            self.buffer.shrink_to(KEPT);
         }
     }
 

@@ -14,12 +14,13 @@ use std::{
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::events::KEPT;
 use crate::limits::ServerName;
 
 /// The bytes of messages that a relay holds at once, unless it is told otherwise.
 pub const DEFAULT_MEMORY: usize = 256 * 1024 * 1024;
 /// What every holder has without asking: what is small passes in any case.
-pub(super) const FREE: usize = 64 * 1024;
+pub(super) const FREE: usize = KEPT;
 
 /// What one server's messages may take, of its own share and of what all servers have.
 #[derive(Clone, Debug)]
