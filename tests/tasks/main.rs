@@ -11,7 +11,7 @@ mod support;
 use mcp_question_throttle::{CallError, ClientSession};
 use rmcp::model::GetTaskParams;
 use serde_json::Value;
-use support::{Handler, Server};
+use support::{Handler, Server, asking, done, task};
 
 const S: &str = "sampling/createMessage";
 const E: &str = "elicitation/create";
@@ -27,4 +27,18 @@ async fn poll(
     };
     let (result, ()) = tokio::join!(session.get_task(GetTaskParams::new("t")), serve);
     result.map(drop)
+}
+
+/// States of a task, up to one that asks again after its end, and how many questions are charged
+/// by then.
+fn a_whole_life() -> [(Value, u64); 4] {
+    let mut completed = task("t", "completed");
+    completed["result"] = done();
+    let asks = asking("t", &[("a", E)]);
+    [
+        (asks.clone(), 1),
+        (asks.clone(), 1),
+        (completed, 1),
+        (asks, 2),
+    ]
 }

@@ -4,8 +4,8 @@ use mcp_question_throttle::Pool;
 use serde_json::{Value, json};
 
 use super::{
-    E, S, poll,
-    support::{Handler, asking, connect_modern, done, limits, log_in_first, refused, task},
+    E, S, a_whole_life, poll,
+    support::{Handler, asking, connect_modern, limits, log_in_first, refused, task},
 };
 
 /// The memory of a task's entries goes when the task ends, also if nobody polls it. It once
@@ -16,14 +16,7 @@ async fn a_task_that_ended_by_notification_is_forgotten() {
     let pool = Pool::new(limits(9, 9));
     let (_session, mut server) = connect_modern(pool.wrap("s", handler).unwrap()).await;
     let notify = |params: Value| json!({"jsonrpc": "2.0", "method": "notifications/tasks", "params": params});
-    let mut completed = task("t", "completed");
-    completed["result"] = done();
-    for (state, admitted) in [
-        (asking("t", &[("a", E)]), 1),
-        (asking("t", &[("a", E)]), 1),
-        (completed, 1),
-        (asking("t", &[("a", E)]), 2),
-    ] {
+    for (state, admitted) in a_whole_life() {
         server.send(&notify(state)).await;
         entered.recv().await.unwrap();
         assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);

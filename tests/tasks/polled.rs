@@ -3,8 +3,8 @@
 use mcp_question_throttle::Pool;
 
 use super::{
-    E, poll,
-    support::{Handler, asking, connect_modern, done, limits, refused, task},
+    E, a_whole_life, poll,
+    support::{Handler, asking, connect_modern, limits, refused},
 };
 
 #[tokio::test(start_paused = true)]
@@ -39,14 +39,7 @@ async fn task_polled() {
 async fn a_task_polled_by_an_embedder_is_forgotten_when_it_has_ended() {
     let pool = Pool::new(limits(9, 9));
     let throttled = pool.wrap("s", ()).unwrap();
-    let mut completed = task("t", "completed");
-    completed["result"] = done();
-    for (state, admitted) in [
-        (asking("t", &[("a", E)]), 1),
-        (asking("t", &[("a", E)]), 1),
-        (completed, 1),
-        (asking("t", &[("a", E)]), 2),
-    ] {
+    for (state, admitted) in a_whole_life() {
         let state = serde_json::from_value(state).unwrap();
         throttled.charge_task(&state).unwrap();
         assert_eq!(pool.snapshot().servers[0].elicitation.admitted, admitted);
