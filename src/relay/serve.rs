@@ -53,9 +53,9 @@
 //! # Browsers
 //!
 //! All servers and the status page are of one origin. So no page of another site gets in by `Host`,
-//! `Origin` or `Sec-Fetch-Site`, no browser shows what a server answers (`Sec-Fetch-Mode`), and what a
-//! server answers says `Content-Security-Policy: default-src 'none'; sandbox` and `nosniff`. A cookie
-//! that a server sets goes back to its path alone.
+//! `Origin` or `Sec-Fetch-Site`, no browser shows what a server answers (`Sec-Fetch-Mode`), and a body
+//! that is neither JSON nor events gets `Content-Security-Policy: default-src 'none'; sandbox` and
+//! `nosniff`. A cookie that a server sets goes back to its path alone.
 //!
 //! # What is bounded
 //!
